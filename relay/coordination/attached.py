@@ -1,8 +1,9 @@
 """People's own sessions of Claude Code and Codex that `relay attach` let into the room (docs/attach.md).
 
 Invariants:
-- a session is the program's own: in the room it is the agent `agent_id` in the session `id`, so its locks and tasks
-  are its own, also beside another window of the same person;
+- a session (`id`) is the program's own. In the room it is the agent `agent` in the session `session`, so its locks and
+  tasks are its own, also beside another window of the same person. Where one process goes on with another
+  conversation (`/clear`), that one keeps both;
 - of those that are not gone no two have one name. A name is kept until its session is gone;
 - what a session does (`state`, `tool`, `paths`) is what its program's hooks last said. It is no fact of the log: its
   beginning and its end are (`session.started`, `session.ended`).
@@ -43,6 +44,7 @@ class AttachedSession:
     program: str
     id: str
     agent: str
+    session: str
     person: str
     checkout: str
     branch: str
@@ -60,6 +62,7 @@ class AttachedSession:
             row["program"],
             row["id"],
             row["agent_id"],
+            row["session_id"],
             row["person"],
             row["checkout"],
             row["branch"],
@@ -78,9 +81,9 @@ async def find(tx: Tx, program: str, id: str) -> AttachedSession | None:
     return None if row is None else AttachedSession.of_row(row)
 
 
-async def find_agent(tx: Tx, agent: str, session: str) -> AttachedSession | None:
-    """The session of this name and id."""
-    row = await tx.one(Q.attached_of, agent=agent, session=session)
+async def before_in(tx: Tx, program: str, process: str, after: float) -> AttachedSession | None:
+    """The last session of this process that ended since then."""
+    row = await tx.one(Q.attached_before, program=program, process=process, after=after)
     return None if row is None else AttachedSession.of_row(row)
 
 
@@ -110,6 +113,7 @@ async def put(tx: Tx, session: AttachedSession) -> None:
         program=session.program,
         id=session.id,
         agent=session.agent,
+        session=session.session,
         person=session.person,
         checkout=session.checkout,
         branch=session.branch,

@@ -64,6 +64,7 @@ _STATES = {
     "PostToolBatch": Doing.WORKING,
     "PermissionRequest": Doing.WAITING,
     "Stop": Doing.IDLE,
+    "Interrupt": Doing.IDLE,
     "SessionEnd": Doing.GONE,
 }
 _NOTIFIED = {
@@ -76,6 +77,8 @@ _ALL = ("SessionStart", "UserPromptSubmit", "Stop")
 _BOUNDARY = ("PostToolBatch", "PostToolUse")
 #: Hooks at which the session's branch may have changed.
 _LOOKS = ("SessionStart", "UserPromptSubmit", "Stop")
+#: Why a session ended whose process goes on with another one.
+_GOES_ON = ("clear", "resume")
 _EDITS = ("Edit", "Write", "MultiEdit", "NotebookEdit", "apply_patch")
 
 
@@ -121,10 +124,11 @@ class SessionDesk:
         """`{agent, session, context, messages}`: what the hook prints, and the ids of the messages in it, which it
         acknowledges by `heard`."""
         session = await self._met(call)
-        answer: Json = {"agent": session.agent, "session": session.id, "context": "", "messages": []}
+        answer: Json = {"agent": session.agent, "session": session.session, "context": "", "messages": []}
         caller = _caller(session)
         if call.name == "SessionEnd":
-            await self._sessions.end(caller, reason="its program ended")
+            if call.event.get("reason") not in _GOES_ON:
+                await self._sessions.end(caller, reason="its program ended")
             return answer
         await self._sessions.touch(caller)
         if call.name == "Stop":
@@ -156,12 +160,22 @@ class SessionDesk:
             before = await attached.find(tx, call.program, call.session)
             if before is None:
                 before = AttachedSession(
-                    call.program, call.session, "", person, str(checkout), branch, Doing.GONE, now, now, now
+                    call.program,
+                    call.session,
+                    "",
+                    call.session,
+                    person,
+                    str(checkout),
+                    branch,
+                    Doing.GONE,
+                    now,
+                    now,
+                    now,
                 )
             after = _after(before, call, now)
             after = replace(after, branch=branch, process=call.process or before.process)
             if before.state is Doing.GONE and after.state is not Doing.GONE:
-                after = replace(after, agent=await self._name(tx, before))
+                after = await self._came(tx, after, now)
             elif not after.agent:
                 after = replace(after, agent=attached.free_name(person, call.program, ()))
             await attached.put(tx, after)
@@ -169,8 +183,17 @@ class SessionDesk:
 
         return await self._store.write(work)
 
+    async def _came(self, tx: Tx, session: AttachedSession, now: float) -> AttachedSession:
+        """Name a session that comes: as the one before it in its process, as itself before, else by the first name
+        that is nobody's."""
+        others = {other.agent for other in await attached.here(tx)}
+        if session.program == "claude" and session.process:
+            last = await attached.before_in(tx, session.program, session.process, now - GRACE_S)
+            if last is not None and last.agent not in others:
+                return replace(session, agent=last.agent, session=last.session)
+        return replace(session, agent=await self._name(tx, session), session=session.id)
+
     async def _name(self, tx: Tx, session: AttachedSession) -> str:
-        """A name for a session that comes: the one it had, else the first that is nobody's."""
         others = {other.agent for other in await attached.here(tx)}
         here = {str(other["agent_id"]) for other in await self._holds.sessions(tx)} - {session.agent}
         taken = {*others, *here, *self._roster.names, *RESERVED_NAMES}
@@ -200,7 +223,7 @@ class SessionDesk:
                     others.append(
                         {"name": visitor.name, "doing": f"is here: {', '.join(parts)}" if parts else ""}
                     )
-            held = [dict(lock) for lock in await self._holds.locks(tx) if lock["session"] != session.id]
+            held = [dict(lock) for lock in await self._holds.locks(tx) if lock["session"] != session.session]
             return others, held
 
         others, held = await self._store.read(look)
@@ -275,6 +298,9 @@ class SessionDesk:
         for session in await self._store.read(attached.here):
             seen = await asyncio.to_thread(lives_here, _process(session))
             caller = _caller(session)
+            if session.program == "codex" and seen:
+                # Its hooks come from a process that several windows share.
+                seen = None
             silent = seen is None and time.time() - session.heard_at > SILENT_S
             if silent or seen is False:
                 await self._gone(session)
@@ -284,8 +310,17 @@ class SessionDesk:
                 await self._sessions.touch(caller)
             else:
                 await self._sessions.keep_alive(caller)
+        for caller in await self._store.read(self._left_open):
+            await self._sessions.end(caller, reason="its program ended")
         if await self._store.read(_left_over):
             await self._store.write(_give_up)
+
+    async def _left_open(self, tx: Tx) -> list[Caller]:
+        """The room's living sessions of those that are gone, and did not go on in another conversation."""
+        gone = {(one.agent, one.session) for one in await attached.gone_before(tx, await tx.now() - GRACE_S)}
+        gone -= {(one.agent, one.session) for one in await attached.here(tx)}
+        living = {(str(one["agent_id"]), str(one["session_id"])) for one in await self._holds.sessions(tx)}
+        return [Caller(*one) for one in sorted(gone & living)]
 
     async def _gone(self, session: AttachedSession) -> None:
         async def work(tx: Tx) -> None:
@@ -305,7 +340,10 @@ async def _left_over(tx: Tx) -> list[AttachedSession]:
     if not held and not waiting:
         return []
     gone = await attached.gone_before(tx, await tx.now() - GRACE_S)
-    return [one for one in gone if f"{SESSION_HOLDER}{one.id}" in held or one.agent in waiting]
+    here = await attached.here(tx)
+    held -= {f"{SESSION_HOLDER}{one.session}" for one in here}
+    waiting -= {one.agent for one in here}
+    return [one for one in gone if f"{SESSION_HOLDER}{one.session}" in held or one.agent in waiting]
 
 
 async def _give_up(tx: Tx) -> None:
@@ -313,14 +351,15 @@ async def _give_up(tx: Tx) -> None:
     now = await tx.now()
     here = {session.agent for session in await attached.here(tx)}
     for session in await _left_over(tx):
-        await told_messages.given_up(tx, session)
+        if session.agent not in here:
+            await told_messages.given_up(tx, session)
         jobs = [Job.of_row(row) for row in await tx.all(Q.open_jobs_of_agent, agent=session.agent)]
         if jobs and session.agent not in here:
             await skip_all(tx, jobs, "its session ended", "gone", now=now)
 
 
 def _caller(session: AttachedSession) -> Caller:
-    return Caller(session.agent, session.id, agent_type=session.program)
+    return Caller(session.agent, session.session, agent_type=session.program)
 
 
 def _process(session: AttachedSession) -> tuple[str, int, str] | None:

@@ -45,7 +45,7 @@ async def waiting(tx: Tx, agent: str) -> list[tuple[Job, Message]]:
 
 
 def _holder(session: AttachedSession) -> str:
-    return f"{SESSION_HOLDER}{session.id}"
+    return f"{SESSION_HOLDER}{session.session}"
 
 
 async def heard(tx: Tx, session: AttachedSession, ids: Collection[str]) -> list[Job]:
@@ -68,7 +68,7 @@ async def _changed(tx: Tx, session: AttachedSession, jobs: Sequence[Job]) -> eve
         tx,
         NewEvent(
             type=ledger.CHANGED,
-            lane=Lane(session.id, session.agent),
+            lane=Lane(session.session, session.agent),
             parents=list(dict.fromkeys(job.cause_event for job in jobs)),
             inputs={"agent": session.agent},
             outputs={"jobs": [job.as_fact() for job in jobs]},
@@ -133,11 +133,11 @@ async def answered(
             else f"{text.encode()[: rules.max_entry_bytes // 2].decode('utf-8', 'ignore')} …",
             at=now,
             id=answer_id,
-            lane=Lane(session.id, session.agent),
+            lane=Lane(session.session, session.agent),
             parents=[ended.id] if ended else (),
             in_reply_to=jobs[-1].message_id if jobs else None,
             job=jobs[-1].id if jobs else None,
-            meta={"session": session.id, "attached": session.program},
+            meta={"session": session.session, "attached": session.program},
         ),
     )
     if rules.agent_mentions:

@@ -220,6 +220,14 @@ def sessions_here(
     return running if len(running) == 1 else [record for record in same if record in running] or running
 
 
+def recorded(folder: str, client_session: str) -> tuple[str, str] | None:
+    """The agent and the session that were written down last for this session of a client."""
+    records = [
+        record for _, record in _read(f"{folder}/{FOLDER}") if record["client_session"] == client_session
+    ]
+    return (str(records[-1]["agent"]), records[-1]["session"]) if records and records[-1]["agent"] else None
+
+
 def _each_once(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """An attached session and its `relay mcp` (relay/app/attach/session_record.py) are one."""
     return list({(record["agent"], record["session"]): record for record in records}.values())

@@ -40,7 +40,8 @@ SELECT s.*, (SELECT COUNT(*) FROM file_locks l WHERE l.agent_id = s.agent_id AND
   (SELECT COUNT(*) FROM work_queue w WHERE w.claimed_by = s.agent_id AND w.claimed_session = s.id
     AND w.status = 'claimed' AND (w.lease_until IS NULL OR w.lease_until > :now)) AS claims,
   a.program, a.person, a.state, a.since, a.branch, a.checkout, a.tool, a.paths
-FROM agent_sessions s LEFT JOIN attached_sessions a ON a.agent_id = s.agent_id AND a.id = s.id AND a.state <> 'gone'
+FROM agent_sessions s LEFT JOIN attached_sessions a ON a.agent_id = s.agent_id AND a.session_id = s.id
+  AND a.state <> 'gone'
 WHERE s.ended_at IS NULL AND s.lease_until > :now ORDER BY s.started_at DESC, s.id
 
 -- name: all_sessions
@@ -49,5 +50,6 @@ SELECT s.*, (SELECT COUNT(*) FROM file_locks l WHERE l.agent_id = s.agent_id AND
   (SELECT COUNT(*) FROM work_queue w WHERE w.claimed_by = s.agent_id AND w.claimed_session = s.id
     AND w.status = 'claimed' AND (w.lease_until IS NULL OR w.lease_until > :now)) AS claims,
   a.program, a.person, a.state, a.since, a.branch, a.checkout, a.tool, a.paths
-FROM agent_sessions s LEFT JOIN attached_sessions a ON a.agent_id = s.agent_id AND a.id = s.id AND a.state <> 'gone'
+FROM agent_sessions s LEFT JOIN attached_sessions a ON a.agent_id = s.agent_id AND a.session_id = s.id
+  AND a.state <> 'gone'
 ORDER BY s.started_at DESC LIMIT :limit
