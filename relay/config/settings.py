@@ -81,6 +81,11 @@ class AgentSettings:
         low=1,
         high=3600,
     )
+    inbox: Literal["boundary", "next"] = setting(
+        "what is urgent reaches it at its next tool `boundary`, where its program can be told then; `next`: with its "
+        "next turn, but for `/steer`",
+        "boundary",
+    )
     mcp: bool = setting("a preset's program gets the room's tools (locks, work, ...) over MCP", True)
     script: Path | None = setting("for `scripted`: the YAML file with what it says and does", None)
     role: str | None = setting(

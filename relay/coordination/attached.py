@@ -1,8 +1,8 @@
 """People's own sessions of Claude Code and Codex that `relay attach` let into the room (docs/attach.md).
 
 Invariants:
-- a session (`id`) is the program's own. In the room it is the agent `agent` in the session `session`, so its locks and
-  tasks are its own, also beside another window of the same person. Where one process goes on with another
+- a session (`id`) is the program's own. In the room it is the agent `agent` in the session `session`, so its locks
+  and tasks are its own, also beside another window of the same person. Where one process goes on with another
   conversation (`/clear`), that one keeps both;
 - of those that are not gone no two have one name. A name is kept until its session is gone;
 - what a session does (`state`, `tool`, `paths`) is what its program's hooks last said. It is no fact of the log: its

@@ -117,6 +117,13 @@ class TryNow(OfAgents, word="/try"):
     """Make the one attempt of these agents' open circuits now."""
 
 
+@dataclass(frozen=True)
+class Steer(OfAgents, word="/steer"):
+    """Say something to these agents that they hear while they work. It is a message; its receipts are its answer."""
+
+    text: str
+
+
 class TakeMain(OfAgents, word="/update"):
     """Ask these agents to take the main branch into their own."""
 

@@ -11,6 +11,15 @@ import asyncio
 from collections import deque
 from dataclasses import dataclass
 from enum import StrEnum
+from hashlib import sha256
+
+
+def mark_for(text: str) -> str:
+    """A mark for the two ends of `text` that does not occur in it. The same text has the same mark."""
+    seed = sha256(text.encode("utf-8", "replace"))
+    while (mark := f"ROOM-{seed.hexdigest()[:16]}") in text:
+        seed.update(b".")
+    return mark
 
 
 class Hears(StrEnum):
@@ -24,8 +33,8 @@ class Hears(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """How an agent hears what is said while it works. `name`: as its program's documentation calls the way; `why`: why
-    it is this one, in a sentence."""
+    """How an agent hears what is said while it works. `name`: the way, as its program's documentation calls it.
+    `why`: why it is this one, in a sentence."""
 
     name: str = "next turn"
     hears: Hears = Hears.NEXT
@@ -53,23 +62,29 @@ class Inbox:
 
     def __init__(self) -> None:
         self.channel: Channel | None = None
-        #: Something was put, or the channel was opened or closed.
-        self.changed = asyncio.Event()
+        self.opened = asyncio.Event()
+        self._put = asyncio.Event()
         self._waiting: deque[SteeringMessage] = deque()
+
+    @property
+    def hears(self) -> bool:
+        """Does the agent hear now what is put?"""
+        return self.channel is not None and self.channel.hears is Hears.BOUNDARY
 
     def open(self, channel: Channel) -> None:
         self.channel = channel
-        self.changed.set()
+        self.opened.set()
 
     def close(self) -> None:
         """The turn takes nothing in any more; what waits comes with the next one."""
         self.channel = None
         self._waiting.clear()
-        self.changed.set()
 
     def put(self, message: SteeringMessage) -> None:
-        self._waiting.append(message)
-        self.changed.set()
+        """Where the agent does not hear, the message is not kept."""
+        if self.hears:
+            self._waiting.append(message)
+            self._put.set()
 
     def take(self) -> list[SteeringMessage]:
         """All that waits, without waiting for more."""
@@ -80,6 +95,6 @@ class Inbox:
     async def wait(self) -> list[SteeringMessage]:
         """All that waits, as soon as there is something."""
         while not self._waiting:
-            self.changed.clear()
-            await self.changed.wait()
+            self._put.clear()
+            await self._put.wait()
         return self.take()

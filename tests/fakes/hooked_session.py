@@ -3,9 +3,9 @@
     python tests/fakes/hooked_session.py claude|codex SESSION SETTINGS
 
 Each line of standard input is what the program gives a hook: {"hook_event_name": ..., ...}. It runs the hooks of that
-event whose matcher fits the tool, each through `sh`, with the variables of Claude Code 2.1.330 and the JSON on standard
-input, and answers with one line: {"outputs": [each hook's JSON or null], "codes": [...], "errors": [...]}. Hooks with
-`asyncRewake` run beside it; when one ends with exit code 2, a line {"woken": what it wrote} comes.
+event whose matcher fits the tool, each through `sh`, with the variables of Claude Code 2.1.330 and the JSON on
+standard input, and answers with one line: {"outputs": [each hook's JSON or null], "codes": [...], "errors": [...]}.
+Hooks with `asyncRewake` run beside it; when one ends with exit code 2, a line {"woken": what it wrote} comes.
 """
 
 import json

@@ -7,19 +7,10 @@ it quoted.
 
 from __future__ import annotations
 
-from hashlib import sha256
-
 from relay.model import Turn
+from relay.model.inbox import mark_for
 
 FOOTER = "[DECISION: what | OWNER: who | BLOCKERS: what]"
-
-
-def mark_for(text: str) -> str:
-    """A mark that does not occur in `text`. The same text has the same mark."""
-    seed = sha256(text.encode("utf-8", "replace"))
-    while (mark := f"ROOM-{seed.hexdigest()[:16]}") in text:
-        seed.update(b".")
-    return mark
 
 
 def fence(text: str) -> str:

@@ -159,19 +159,8 @@ class SessionDesk:
             now = await tx.now()
             before = await attached.find(tx, call.program, call.session)
             if before is None:
-                before = AttachedSession(
-                    call.program,
-                    call.session,
-                    "",
-                    call.session,
-                    person,
-                    str(checkout),
-                    branch,
-                    Doing.GONE,
-                    now,
-                    now,
-                    now,
-                )
+                who = (call.program, call.session, "", call.session, person)
+                before = AttachedSession(*who, str(checkout), branch, Doing.GONE, now, now, now)
             after = _after(before, call, now)
             after = replace(after, branch=branch, process=call.process or before.process)
             if before.state is Doing.GONE and after.state is not Doing.GONE:
@@ -243,12 +232,13 @@ class SessionDesk:
         self._given |= {job.id: now + GIVEN_S for job, message in free if message.id in ids}
         return text, ids
 
-    async def heard(self, program: str, id: str, ids: Sequence[str]) -> Json:
-        """The program was told these messages. `{heard: how many were new}`."""
+    async def heard(self, program: str, id: str, ids: Sequence[str], after: str | None = None) -> Json:
+        """The program was told these messages: inside a turn `after` this tool, None = with a prompt. `{heard: how
+        many were new}`."""
 
         async def work(tx: Tx) -> list[Job]:
             session = await attached.find(tx, program, id)
-            return [] if session is None else await told_messages.heard(tx, session, ids)
+            return [] if session is None else await told_messages.heard(tx, session, ids, after)
 
         taken = await self._store.write(work, durable=True)
         for job in taken:

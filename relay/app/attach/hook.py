@@ -31,6 +31,8 @@ LIMIT_S, WHO_S = 2.0, 0.5
 MOST_SENT = 20_000
 #: Characters of what a session said last.
 MOST_SAID = 1_000_000
+#: Hooks inside a turn.
+_INSIDE = ("PostToolBatch", "PostToolUse")
 #: What the room is told of a hook.
 _TOLD = (
     *("session_id", "cwd", "hook_event_name", "source", "reason", "agent_id", "notification_type"),
@@ -71,7 +73,8 @@ def _hook(program: str, config: str, give_up: float) -> int:
     if text := answer.get("context"):
         print(json.dumps(told(program, name, str(text))), flush=True)
     if answer.get("messages"):
-        acknowledge(program, config, event["session_id"], answer["messages"], give_up)
+        after = str(_shortened(event).get("tool_name") or "") if name in _INSIDE else None
+        acknowledge(program, config, event["session_id"], answer["messages"], give_up, after)
     return 0
 
 
@@ -136,9 +139,12 @@ def tell(program: str, config: str, event: dict[str, Any], give_up: float) -> di
     return answer
 
 
-def acknowledge(program: str, config: str, session: str, messages: list[str], give_up: float) -> None:
-    """The program was told these messages. Raises CannotAsk, OSError, ValueError."""
-    question = {"program": program, "session": session, "messages": messages}
+def acknowledge(
+    program: str, config: str, session: str, messages: list[str], give_up: float, after: str | None = None
+) -> None:
+    """The program was told these messages, inside a turn `after` this tool, else with a prompt. Raises CannotAsk,
+    OSError, ValueError."""
+    question = {"program": program, "session": session, "messages": messages, "after": after}
     guard.post(guard.room(config), "/api/sessions/heard", question, give_up)
 
 

@@ -53,10 +53,11 @@ class AttachRoutes:
         return answer(await self._desk.hook(call))
 
     async def heard(self, request: web.Request) -> web.Response:
-        """`{program, session, messages: [ids]}`: the program was told these. `{heard}`: how many were new."""
-        body = await self._body(request, "session", "messages")
-        session = _session(body.values.get("session"))
-        return answer(await self._desk.heard(_program(body), session, body.names("messages")))
+        """`{program, session, messages: [ids], after?}`: the program was told these, inside a turn `after` this tool
+        ("" = it is not known which), else with a prompt. `{heard}`: how many were new."""
+        body = await self._body(request, "session", "messages", "after")
+        session, after = _session(body.values.get("session")), body.maybe_text("after")
+        return answer(await self._desk.heard(_program(body), session, body.names("messages"), after))
 
     async def listen(self, request: web.Request) -> web.Response:
         """`{program, session}` -> `{context, messages}` when an idle session is to be woken, `{}` after a while,

@@ -30,8 +30,12 @@ MOST_WAITING = 50
 
 
 def urgent(message: Message) -> bool:
-    """It does not wait for the end of a turn: a person's word, an advisory, and what says of itself that it is."""
-    return message.kind in (Kind.HUMAN, Kind.ADVISORY) or message.meta.get("urgent") is True
+    """It does not wait for the end of a turn: a person's word, an advisory, and what the room calls so. A line that
+    proves nobody waits."""
+    if "unverified" in message.meta:
+        return False
+    urgent = "steer" in message.meta or message.meta.get("urgent") is True
+    return urgent or message.kind in (Kind.HUMAN, Kind.ADVISORY)
 
 
 async def waiting(tx: Tx, agent: str) -> list[tuple[Job, Message]]:
@@ -48,14 +52,27 @@ def _holder(session: AttachedSession) -> str:
     return f"{SESSION_HOLDER}{session.session}"
 
 
-async def heard(tx: Tx, session: AttachedSession, ids: Collection[str]) -> list[Job]:
-    """The session's program was told these messages: they are its jobs now. Gives those that were not before."""
+async def heard(
+    tx: Tx, session: AttachedSession, ids: Collection[str], after: str | None = None
+) -> list[Job]:
+    """The session's program was told these messages, inside a turn `after` this tool (None: with a prompt): they are
+    its jobs now. Gives those that were not before."""
     now = await tx.now()
     taken = []
     for job, message in await waiting(tx, session.agent):
         if message.id not in ids:
             continue
-        row = await tx.one(Q.take_job, id=job.id, holder=_holder(session), now=now)
+        taking = {"holder": _holder(session), "now": now}
+        if after is None:
+            row = await tx.one(Q.take_job, id=job.id, **taking)
+        else:
+            place = {
+                "message_id": message.id,
+                "agent": session.agent,
+                "after": after[:200],
+                "lease_until": None,
+            }
+            row = await tx.one(Q.hear, **place, **taking)
         if row is None:
             continue
         taken.append(Job.of_row(row))

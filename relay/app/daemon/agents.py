@@ -15,7 +15,7 @@ from relay.app.runtime.built_agents import Built, build
 from relay.config.settings import AgentSettings, Settings
 from relay.faces.room import rules_of
 from relay.fleet.members import FleetMember
-from relay.model import Availability, Guard, Permits
+from relay.model import Availability, Guard, Hears, Permits
 from relay.room.dispatch.budget import Budget
 from relay.room.dispatch.roster import Member, Policy, Roster
 
@@ -53,6 +53,7 @@ def policy_of(settings: Settings, agent: AgentSettings, names: tuple[str, ...], 
         role=agent.role or "agent",
         member=settings.member,
         shared=agent.shared,
+        inbox=Hears(agent.inbox),
     )
 
 
@@ -158,6 +159,7 @@ class Agents:
                 # Without a worktree: only a script, which nothing but its permissions limits.
                 may_edit=settings.kind == "scripted" and settings.permissions in ("edit", "skip-all-checks"),
                 guarded=_guarded(settings),
+                channel=known.channel,
             )
         self.roster.update({**members, **self._remote}, rules_of(self.settings))
 

@@ -198,12 +198,16 @@ async def _begin(
     newest = await tx.one(Q.last_number)
     upto = newest["number"] if newest else 0
     unseen = await tx.all(Q.messages_between, after=state["shown_number"], upto=upto, limit=MOST_CONTEXT)
+    heard = {row["message_id"] for row in await tx.all(Q.heard, agent=policy.agent, limit=MOST_CONTEXT)}
     shown = _fit(
         [
             message
             for message in map(message_of_row, unseen)
             # What the room says of itself (skips, outages) is for people; it would crowd out what they said.
-            if message.speaker != policy.agent and message.id not in asking and "notice" not in message.meta
+            if message.speaker != policy.agent
+            and message.id not in asking
+            and message.id not in heard
+            and "notice" not in message.meta
         ],
         policy.context_len,
     )

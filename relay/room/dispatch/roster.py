@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from relay.model import Agent
+from relay.model import Agent, Channel, Hears
 from relay.room.dispatch.budget import Budget
 from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import Q
@@ -41,6 +41,8 @@ class Policy:
     member: str = ""
     #: Another member may have this agent too.
     shared: bool = False
+    #: When it hears what is urgent while it works; `next`: it hears `/steer` alone then.
+    inbox: Hears = Hears.BOUNDARY
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,7 @@ class Member:
 
     `agent` is None in a process that runs no turns, and when the agent could not be built (`detail` says why).
     `timeout_s` limits a turn. `cwd` and `may_edit` hold for a turn without a worktree. `guarded`: the agent asks
-    before each edit.
+    before each edit. `channel`: how it hears what is said while it works.
     """
 
     name: str
@@ -69,6 +71,7 @@ class Member:
     cwd: Path | None = None
     may_edit: bool = False
     guarded: bool = False
+    channel: Channel = field(default_factory=Channel)
     #: The member of the fleet where it lives, "" = here; why that one cannot be reached now, in words, "" = it can;
     #: and its last sign of life then, Unix seconds.
     home: str = ""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from relay.base.durations import now_iso
-from relay.model import Changes, Location, Message, Workplace
+from relay.model import Changes, Inbox, Location, Message, Workplace
 from relay.room.dispatch.turns import Plan, Recollection
 from relay.store.ports import Tx
 
@@ -60,10 +60,16 @@ class TurnHooks:
 
 @dataclass(slots=True)
 class RunningTurn:
-    """A turn under way. `stopped_by` is the person who cancelled it, `advice` what it is interrupted for."""
+    """A turn under way. `stopped_by` is the person who cancelled it, `advice` what it is interrupted for. `inbox`:
+    what it is told; `news`: something was said in the room."""
 
     plan: Plan
     task: asyncio.Task[None]
+    inbox: Inbox = field(default_factory=Inbox)
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    #: Held while what it heard is recorded, and from its end on (`over_soon`).
+    hearing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    over_soon: bool = False
     text: list[str] = field(default_factory=list)
     length: int = 0
     stopped_by: str | None = None
@@ -74,7 +80,7 @@ class RunningTurn:
 
     @property
     def jobs(self) -> frozenset[int]:
-        return frozenset(job.id for job in self.plan.jobs)
+        return frozenset(job.id for job in self.plan.all_jobs)
 
 
 class RunningTurns:

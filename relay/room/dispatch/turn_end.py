@@ -35,13 +35,12 @@ async def finish(
 
     False when the jobs are not this holder's any more; nothing is changed then.
     """
-    held = await tx.all(Q.held_jobs, ids=dumps([job.id for job in plan.jobs]), holder=plan.holder)
-    if len(held) != len(plan.jobs) or any(
-        row["started_at"] != job.started_at for row, job in zip(held, plan.jobs, strict=True)
-    ):
+    held = await tx.all(Q.held_jobs, ids=dumps([job.id for job in plan.all_jobs]), holder=plan.holder)
+    began = {job.id: job.started_at for job in plan.all_jobs}
+    if {row["id"]: row["started_at"] for row in held} != began:
         return False
     if outcome.needless:
-        await _end(tx, plan, {JobState.SKIPPED: plan.jobs}, outcome, now=now)
+        await _end(tx, plan, {JobState.SKIPPED: plan.all_jobs}, outcome, now=now)
         return True
     why = "its turn was cut off" if outcome.interrupted else "its turn ended"
     await helpers.fold(tx, plan.lane, why, at_work=outcome.helpers, role=plan.role)
@@ -56,9 +55,9 @@ async def finish(
         **outcome.usage.as_json(),
     )
     if outcome.interrupted:
-        await _end(tx, plan, {JobState.PENDING: plan.jobs}, outcome, now=now, interrupted=True)
+        await _end(tx, plan, {JobState.PENDING: plan.all_jobs}, outcome, now=now, interrupted=True)
         # Neither a stop of the daemon nor an advisory is the job's fault: the attempt is given back.
-        await tx.execute(Q.refund_attempt, ids=dumps([job.id for job in plan.jobs]))
+        await tx.execute(Q.refund_attempt, ids=dumps([job.id for job in plan.all_jobs]))
     elif outcome.failure is None:
         await _answer(tx, plan, outcome, now=now, answer_id=answer_id or ledger.new_id())
     else:
@@ -112,7 +111,7 @@ async def _end(
 
 
 async def _answer(tx: Tx, plan: Plan, outcome: Outcome, *, now: float, answer_id: str) -> None:
-    ended = await _end(tx, plan, {JobState.DONE: plan.jobs}, outcome, now=now, answer_id=answer_id)
+    ended = await _end(tx, plan, {JobState.DONE: plan.all_jobs}, outcome, now=now, answer_id=answer_id)
     meta: dict[str, Any] = {}
     if outcome.tools:
         meta["tools"] = list(outcome.tools)[-50:]
@@ -158,7 +157,7 @@ async def _answer(tx: Tx, plan: Plan, outcome: Outcome, *, now: float, answer_id
                 meta={"notice": "circuit_closed", "agent": plan.agent},
             )
     # An answer to nothing but advisories gives nobody a turn.
-    if plan.policy.agent_mentions and any(message.kind is not Kind.ADVISORY for message in plan.messages):
+    if plan.policy.agent_mentions and any(message.kind is not Kind.ADVISORY for message in plan.all_messages):
         policy = plan.policy
         await pass_on(tx, answer, event.id, names=policy.names, hop_limit=policy.hop_limit, now=now)
 
@@ -168,22 +167,26 @@ async def _fail(
 ) -> None:
     policy = plan.policy
     # Each job by its own attempts: one that arrived meanwhile does not prolong those it was joined to.
-    fates = {job: fate(failure, job.attempts, policy.max_attempts) for job in plan.jobs}
+    fates = {job: fate(failure, job.attempts, policy.max_attempts) for job in plan.all_jobs}
     before = await load_breaker(tx, policy)
     after = before.failed(failure, now, outcome.retry_at)
     if after != before:
         await keep_breaker(tx, plan.agent, after)
     wait = now + backoff_s(plan.primary.attempts, policy.backoff_s, policy.backoff_max_s, chance)
     ends = {
-        _STATE_OF[what]: [job for job in plan.jobs if fates[job] is what]
+        _STATE_OF[what]: [job for job in plan.all_jobs if fates[job] is what]
         for what in dict.fromkeys(fates.values())
     }
     ended = await _end(tx, plan, ends, outcome, now=now, retry_at=wait)
     if failure is FailureClass.RATE_LIMIT:
         # The limit is not the job's fault: the attempt is given back.
-        await tx.execute(Q.refund_attempt, ids=dumps([job.id for job in plan.jobs]))
+        await tx.execute(Q.refund_attempt, ids=dumps([job.id for job in plan.all_jobs]))
     for what in dict.fromkeys(fates.values()):
-        about = [message for job, message in zip(plan.jobs, plan.messages, strict=True) if fates[job] is what]
+        about = [
+            message
+            for job, message in zip(plan.all_jobs, plan.all_messages, strict=True)
+            if fates[job] is what
+        ]
         if text := _words(plan, outcome, failure, what, after, about, now):
             await ledger.say(
                 tx,

@@ -52,6 +52,8 @@ class Plan:
     given: Given = field(default_factory=Given)
     #: What its last turn was cut off for; it stands in front of the prompt.
     advice: str = ""
+    #: What it was told while it ran, with the jobs of that.
+    heard: tuple[tuple[Job, Message], ...] = ()
 
     @property
     def agent(self) -> str:
@@ -61,6 +63,16 @@ class Plan:
     def role(self) -> str:
         """The role of its events."""
         return self.policy.role
+
+    @property
+    def all_jobs(self) -> tuple[Job, ...]:
+        """Those that it began with and those that it heard, as they end."""
+        return (*self.jobs, *(job for job, _ in self.heard))
+
+    @property
+    def all_messages(self) -> tuple[Message, ...]:
+        """The messages of `all_jobs`."""
+        return (*self.messages, *(message for _, message in self.heard))
 
     @property
     def primary(self) -> Job:

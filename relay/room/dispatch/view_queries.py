@@ -7,6 +7,7 @@ from typing import Any
 
 from relay.base.durations import iso
 from relay.log.encoding import dumps
+from relay.model import Channel, Hears
 from relay.room.dispatch import budget, queue
 from relay.room.dispatch.roster import Member
 from relay.room.dispatch.running import RunningTurn
@@ -52,6 +53,7 @@ async def agents_json(
                 "detail": member.detail,
                 "fix": member.fix,
                 "version": member.version,
+                "channel": channel_of(member, turn).as_json(),
                 "breaker": {
                     "state": str(breaker.state),
                     "failures": breaker.failures,
@@ -65,6 +67,17 @@ async def agents_json(
             }
         )
     return shown
+
+
+def channel_of(member: Member, turn: RunningTurn | None = None) -> Channel:
+    """How an agent hears what is said while it works: as its turn found it, else as its program promises; with its
+    next turn where the configuration says so."""
+    found = member.channel if turn is None or turn.inbox.channel is None else turn.inbox.channel
+    if member.policy.inbox is Hears.NEXT and found.hears is Hears.BOUNDARY:
+        return Channel(
+            found.name, Hears.NEXT, "Its configuration says `inbox: next`; `/steer` reaches it at once."
+        )
+    return found
 
 
 def _running(turn: RunningTurn) -> dict[str, Any]:

@@ -13,24 +13,21 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import structlog
 
-from relay.base.files import inside
 from relay.model import (
-    TAKE_MAIN,
     BriefPart,
     DebriefPart,
+    DeliveredPart,
     EndPart,
     FailureClass,
-    Kind,
-    Location,
+    Hears,
     LogPart,
     Message,
     Part,
@@ -41,11 +38,12 @@ from relay.model import (
     TurnLimits,
     UsagePart,
 )
-from relay.room.dispatch import helpers, queue
+from relay.room.dispatch import helpers, queue, steering
 from relay.room.dispatch.roster import Member, Policy, Roster
-from relay.room.dispatch.running import RunningTurns, TurnHooks, whole_text
+from relay.room.dispatch.running import RunningTurn, RunningTurns, TurnHooks, whole_text
 from relay.room.dispatch.turn_end import finish
-from relay.room.dispatch.turns import Helper, Idle, Outcome, Plan, Recollection
+from relay.room.dispatch.turn_output import TurnOutput, cut_short, outcome_of, takes_main, within
+from relay.room.dispatch.turns import Idle, Outcome, Plan, Recollection
 from relay.room.journal import ledger
 from relay.room.journal.ledger import Q
 from relay.room.journal.live_bus import Live
@@ -58,19 +56,6 @@ POLL_S, RENEW_S = 2.0, 5.0
 GRACE_S = 30.0
 #: Seconds for which what was found in the memory is taken as it is, while a turn waits for its beginning.
 RECOLLECTED_S = 30.0
-
-
-@dataclass(slots=True)
-class TurnOutput:
-    """What a turn has produced so far."""
-
-    tools: list[str] = field(default_factory=list)
-    usage: UsagePart = field(default_factory=UsagePart)
-    #: The helpers at work, by the ids of the agent's stream.
-    helpers: dict[str, Helper] = field(default_factory=dict)
-    end: EndPart | None = None
-    #: Why the agent was not asked.
-    needless: str = ""
 
 
 class WorkerPool:
@@ -120,6 +105,8 @@ class WorkerPool:
                 group.create_task(self._renew(), name="turn-leases")
                 while True:
                     await wakeup.wait(POLL_S)
+                    for turn in self._turns.by_agent.values():
+                        turn.news.set()
                     for row in await self._store.read(lambda tx: tx.all(Q.open_counts), single=True):
                         self.poke(row["agent"])
 
@@ -183,12 +170,15 @@ class WorkerPool:
         task = asyncio.create_task(self._turn(member, plan), name=f"turn-{name}-{plan.primary.id}")
         self._turns.begin(plan, task)
         self._hooks.state_changed(name)
+        turn = self._turns.by_agent[name]
+        feeding = asyncio.create_task(self._feed(turn), name=f"feed-{name}")
         try:
             await asyncio.wait([task])
             if task.cancelled():
                 # Cancelled before its first step: nothing of it ran that could have recorded its end.
                 await self._record(plan, self._cancelled(plan))
         finally:
+            feeding.cancel()
             if not task.done():
                 task.cancel()
                 await asyncio.wait([task])
@@ -196,6 +186,29 @@ class WorkerPool:
             self._hooks.state_changed(name)
         if not task.cancelled() and (error := task.exception()) is not None:
             raise error
+
+    async def _feed(self, turn: RunningTurn) -> None:
+        """Tell a turn what is urgent. A turn goes on when that fails: what it does not hear comes with the next."""
+        name = turn.plan.agent
+        while True:
+            try:
+                await steering.feed(self._store, turn, only_steers=lambda: self._only_steers(name))
+                return
+            except Exception as error:
+                log.warning("turn is not told what is urgent", agent=name, error=str(error))
+                await asyncio.sleep(POLL_S)
+
+    def _only_steers(self, name: str) -> bool:
+        member = self._own(name)
+        return member is not None and member.policy.inbox is Hears.NEXT
+
+    async def heard(self, agent: str, ids: Collection[str], after: str) -> None:
+        """The running turn of this agent has taken these messages in. It is recorded whole, also when its turn is cut
+        off meanwhile."""
+        turn = self._turns.by_agent.get(agent)
+        if turn is not None:
+            work = steering.hear(self._store, turn, ids, after, stopping=lambda: self._turns.stopping)
+            await asyncio.shield(asyncio.create_task(work, name=f"heard-{agent}"))
 
     async def _claim(self, policy: Policy, now: float) -> Plan | Idle:
         # A read takes no lock; only work to do takes the write lock.
@@ -232,16 +245,16 @@ class WorkerPool:
         try:
             async with asyncio.timeout(member.timeout_s + GRACE_S):
                 await self._read(member, plan, output)
-            outcome = self._outcome(plan, output)
+            outcome = outcome_of(output, "".join(self._turns.by_agent[plan.agent].text))
         except TimeoutError:
             detail = f"timed out after {member.timeout_s:g} s"
-            outcome = self._cut_short(output, Outcome(failure=FailureClass.TIMEOUT, detail=detail))
+            outcome = cut_short(output, Outcome(failure=FailureClass.TIMEOUT, detail=detail))
         except asyncio.CancelledError:
-            outcome = self._cut_short(output, self._cancelled(plan))
+            outcome = cut_short(output, self._cancelled(plan))
         except Exception as error:
             bound.exception("agent crashed inside the room")
             detail = f"{type(error).__name__}: {error}"
-            outcome = self._cut_short(output, Outcome(failure=FailureClass.CRASH, detail=detail))
+            outcome = cut_short(output, Outcome(failure=FailureClass.CRASH, detail=detail))
         await self._record(plan, outcome)
 
     def _cancelled(self, plan: Plan) -> Outcome:
@@ -256,6 +269,8 @@ class WorkerPool:
 
     async def _record(self, plan: Plan, outcome: Outcome) -> None:
         """A turn that has an outcome records it, also when it is cancelled now."""
+        turn = self._turns.by_agent[plan.agent]
+        turn.inbox.close()
         finishing = asyncio.create_task(self._end(plan, outcome), name=f"finish-{plan.primary.id}")
         while not finishing.done():
             with contextlib.suppress(asyncio.CancelledError):
@@ -265,7 +280,7 @@ class WorkerPool:
     async def _read(self, member: Member, plan: Plan, output: TurnOutput) -> None:
         """Run the agent, and take in the parts of its turn."""
         assert member.agent is not None
-        take_main = [_takes_main(message, plan.agent) for message in plan.messages]
+        take_main = [takes_main(message, plan.agent) for message in plan.messages]
         place = await self._hooks.before_turn(plan, take_main=any(take_main))
         if place and place.done and all(take_main):
             output.needless = place.done
@@ -283,6 +298,7 @@ class WorkerPool:
             interrupted=plan.interrupted,
             job=plan.primary.id,
             limits=TurnLimits(timeout_s=member.timeout_s),
+            inbox=self._turns.by_agent[plan.agent].inbox,
         )
         async with aclosing(member.agent.run(turn)) as parts:  # type: ignore[type-var]
             async for part in parts:
@@ -312,6 +328,8 @@ class WorkerPool:
             case SessionPart(id):
                 # At once: a turn that is cut off is resumed in this conversation.
                 await self._keep_session(plan, id)
+            case DeliveredPart(ids, after):
+                await self.heard(plan.agent, ids, after or (output.tools[-1] if output.tools else ""))
             case LogPart(line):
                 self._turns.note(plan.agent, line)
             case EndPart():
@@ -341,36 +359,6 @@ class WorkerPool:
             # The turn is worth more than its going on in the same conversation.
             log.warning("conversation not kept", agent=plan.agent, error=str(error))
 
-    @staticmethod
-    def _cut_short(output: TurnOutput, outcome: Outcome) -> Outcome:
-        """What a turn used until it was cut off is spent all the same."""
-        return replace(
-            outcome,
-            detail=whole_text(outcome.detail),
-            tools=tuple(output.tools),
-            usage=output.usage,
-            helpers=tuple(output.helpers.values()),
-        )
-
-    def _outcome(self, plan: Plan, output: TurnOutput) -> Outcome:
-        if output.needless:
-            return Outcome(detail=output.needless, needless=True)
-        end = output.end or EndPart(FailureClass.CRASH, "the agent ended without saying how")
-        text = "".join(self._turns.by_agent[plan.agent].text) if end.text is None else end.text
-        failure, detail = end.failure, end.detail
-        if failure is None and not text.strip():
-            failure, detail = FailureClass.EMPTY, "it answered nothing"
-        return Outcome(
-            text=whole_text(text.strip()),
-            failure=failure,
-            detail=whole_text(detail),
-            retry_at=end.retry_at,
-            truncated=end.truncated,
-            tools=tuple(output.tools),
-            usage=output.usage,
-            helpers=tuple(output.helpers.values()),
-        )
-
     async def _end(self, plan: Plan, outcome: Outcome) -> None:
         try:
             await self._hooks.processes_ended()
@@ -383,7 +371,10 @@ class WorkerPool:
             # The answer exists only here, and is worth more than what it changed.
             log.exception("changes of a turn not read", agent=plan.agent)
             changes = None
-        await self._finish(plan, replace(outcome, changes=changes))
+        turn = self._turns.by_agent[plan.agent]
+        async with turn.hearing:
+            turn.over_soon = True
+        await self._finish(turn.plan, replace(outcome, changes=changes))
 
     async def _finish(self, plan: Plan, outcome: Outcome) -> None:
         """Record the end; a locked or full database is waited for, since the answer exists only here."""
@@ -432,17 +423,3 @@ class WorkerPool:
         if outcome.detail:
             self._turns.note(plan.agent, outcome.detail)
         self.poke(plan.agent)
-
-
-def within(places: Sequence[Location], folder: Path | None, top: Path | None = None) -> list[Location]:
-    """The places inside `top`, the agent's checkout (None: `folder` itself), with paths relative to it. Their own are
-    relative to `folder`, the turn's. A place that a link leads out of the checkout is dropped. Blocking."""
-    cwd = folder or Path.cwd()
-    paths = [(place, inside(top or cwd, str(cwd / place.path))) for place in places]
-    return [replace(place, path=path) for place, path in paths if path is not None]
-
-
-def _takes_main(message: Message, agent: str) -> bool:
-    """Does it ask this agent to merge the main branch into its own? Only the room can: a person's message has no
-    such field."""
-    return message.kind is Kind.ADVISORY and agent in message.meta.get(TAKE_MAIN, ())

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from relay.model import STEWARD, Message, references
+from relay.model.actions import Steer
 from relay.room.journal import hop_limit as hops
 from relay.room.journal import ledger
 from relay.room.journal.admission_rules import Rules
@@ -27,13 +28,14 @@ IDLE = "idle"
 @dataclass(frozen=True, slots=True)
 class Opening:
     """What a message opens. `named`: agents of the room and attached sessions, `idle`: those of the sessions that do
-    nothing now, `apart`: other visitors, `held`: nothing, since the hop limit is reached, `slip`: a name that nobody
-    has, and the one that was meant."""
+    nothing now, `apart`: other visitors, `held`: nothing, since the hop limit is reached, `steer`: those named hear
+    it while they work, `slip`: a name that nobody has, and the one that was meant."""
 
     command: bool = False
     named: tuple[str, ...] = ()
     apart: tuple[str, ...] = ()
     held: bool = False
+    steer: bool = False
     slip: tuple[str, str] | None = None
     idle: tuple[str, ...] = ()
 
@@ -54,6 +56,11 @@ async def opening(
 ) -> Opening:
     """What a person's message is to open; a hop is counted where it takes one. Arguments as of `admit`."""
     command = commands.is_command(new.body)
+    idle = {name for name in attached if attached[name] == IDLE}
+    steer = commands.parse(new.body, (*rules.agents, *attached)) if command else None
+    if isinstance(steer, Steer) and "unverified" not in new.meta:
+        waits = tuple(name for name in steer.agents if name in idle)
+        return Opening(named=steer.agents, steer=True, idle=waits)
     named = () if command else mentions(new.body, rules.agents, also=(STEWARD, *attached))
     others = [name for name in visitors if name not in attached]
     apart = () if command else mentions(new.body, (), also=others)
@@ -69,8 +76,7 @@ async def opening(
     if counted and not await hops.take_line(tx, rules.hop_limit):
         return Opening(named=named, held=True)
     slip = misspelt(new.body, (*rules.agents, *attached)) if routes else None
-    idle = tuple(name for name in named if attached.get(name) == IDLE)
-    return Opening(command, named, apart, slip=slip, idle=idle)
+    return Opening(command, named, apart, slip=slip, idle=tuple(name for name in named if name in idle))
 
 
 async def admit(
@@ -98,6 +104,8 @@ async def admit_as(tx: Tx, new: NewMessage, what: Opening, rules: Rules) -> Mess
     if what.held:
         return await _held(tx, replace(new, to=what.named, meta={**new.meta, "held": True}), rules)
     addressed = (*what.named, *what.apart)
+    if what.steer:
+        new = replace(new, meta={**new.meta, "steer": True})
     message, event = await ledger.put_message(tx, replace(new, to=addressed, routes=what.routes))
     if what.command or what.named:
         agents = (STEWARD,) if what.command else what.named

@@ -59,6 +59,10 @@ class Job:
     interruptions: int = 0
     started_at: float | None = None
     ended_at: float | None = None
+    #: When the agent heard the message inside a running turn, and after which tool ("" = after none); None = it comes
+    #: with a turn's prompt.
+    heard_at: float | None = None
+    heard_after: str | None = None
 
     @classmethod
     def of_row(cls, row: Row) -> Job:
@@ -79,6 +83,8 @@ class Job:
             "ended_at": iso(self.ended_at),
             "answer_id": self.answer_id,
             "folded_into": self.folded_into,
+            "heard_at": iso(self.heard_at),
+            "heard_after": self.heard_after,
         }
 
     def as_fact(self) -> dict[str, Any]:

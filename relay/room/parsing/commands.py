@@ -123,6 +123,17 @@ def _go_first(rest: str, agents: Sequence[str]) -> Action:
     return actions.GoFirst(chosen[0])
 
 
+def _steer(rest: str, agents: Sequence[str]) -> Action:
+    named = re.match(r"(?:[\s,]*@[\w-]+)+", rest) or re.match(r"\s*[\w-]+", rest)
+    if named is None:
+        raise WrongArguments("Say whom you tell it.")
+    text = rest[named.end() :].lstrip(" \t,:").strip()
+    chosen = agents_of(named[0], agents)
+    if not text:
+        raise WrongArguments("The text is missing.")
+    return actions.Steer(chosen, text)
+
+
 def _of_agents(
     action: Callable[[tuple[str, ...]], Action], missing: str = ""
 ) -> Callable[[str, Sequence[str]], Action]:
@@ -229,6 +240,12 @@ COMMANDS: tuple[Command, ...] = (
         "end the agent's running turn",
         "/cancel @CLAUDE",
         _of_agents(actions.Cancel, "Say whose turn to end."),
+    ),
+    Command(
+        "/steer @AGENT <text>",
+        "tell an agent something that it hears while it works, at its next tool; else with its next turn",
+        "/steer @CLAUDE leave the tests alone",
+        _steer,
     ),
     Command(
         "/stop @AGENT",

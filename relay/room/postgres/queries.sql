@@ -47,7 +47,8 @@ SELECT * FROM (
 
 -- name: claim
 UPDATE dispatch_queue SET state = 'active', attempts = attempts + 1, holder = :holder, lease_until = :lease_until,
-  started_at = CAST(:now AS double precision), ended_at = NULL, error = NULL, error_class = NULL
+  started_at = CAST(:now AS double precision), ended_at = NULL, error = NULL, error_class = NULL,
+  heard_at = NULL, heard_after = NULL
 WHERE agent = :agent AND state IN ('pending', 'failed')
   AND NOT EXISTS (SELECT 1 FROM dispatch_queue a WHERE a.agent = :agent AND a.state = 'active')
   AND (SELECT w.not_before FROM dispatch_queue w WHERE w.agent = :agent AND w.state IN ('pending', 'failed')

@@ -92,6 +92,16 @@ UPDATE dispatch_queue SET state = :state, error = :error, error_class = :error_c
   not_before = :not_before, ended_at = :now, holder = NULL, lease_until = NULL, interrupted = :interrupted
 WHERE id = :id RETURNING *
 
+-- A running turn has heard the message of a job that waited.
+-- name: hear
+UPDATE dispatch_queue SET state = 'active', attempts = attempts + 1, holder = :holder, lease_until = :lease_until,
+  started_at = :now, ended_at = NULL, error = NULL, error_class = NULL, heard_at = :now, heard_after = :after
+WHERE message_id = :message_id AND agent = :agent AND state IN ('pending', 'failed') RETURNING *
+
+-- The last messages that this agent heard inside a turn.
+-- name: heard
+SELECT message_id FROM dispatch_queue WHERE agent = :agent AND heard_at IS NOT NULL ORDER BY id DESC LIMIT :limit
+
 -- name: hold_again
 UPDATE dispatch_queue SET state = 'active', holder = :holder, attempts = attempts + 1, ended_at = NULL
 WHERE id = :id AND state = 'pending' AND interrupted > 0 RETURNING *

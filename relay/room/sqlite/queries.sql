@@ -45,7 +45,7 @@ SELECT * FROM dispatch_queue WHERE message_id IN (SELECT value FROM json_each(:i
 
 -- name: claim
 UPDATE dispatch_queue SET state = 'active', attempts = attempts + 1, holder = :holder, lease_until = :lease_until,
-  started_at = :now, ended_at = NULL, error = NULL, error_class = NULL
+  started_at = :now, ended_at = NULL, error = NULL, error_class = NULL, heard_at = NULL, heard_after = NULL
 WHERE agent = :agent AND state IN ('pending', 'failed')
   AND NOT EXISTS (SELECT 1 FROM dispatch_queue a WHERE a.agent = :agent AND a.state = 'active')
   AND (SELECT w.not_before FROM dispatch_queue w WHERE w.agent = :agent AND w.state IN ('pending', 'failed')

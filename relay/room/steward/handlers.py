@@ -197,6 +197,12 @@ class ActionHandlers:
                 if self._verifications is None:
                     raise Refusal("This room verifies nothing.", "")
                 return Result(await self._verifications.carry_out(tx, action, by=order.by, cause=order.cause))
+            case actions.Steer(agents):
+                # A person's is a message and never comes here; this is a line that proves nobody.
+                raise Refusal(
+                    "A line of the transcript file steers nobody.",
+                    f"Say it in the page or with join.py, or mention @{agents[0]}.",
+                )
             case actions.RunPipeline():
                 return Result(await self._handoffs.pipeline(tx, action, by=order.by, cause=order.cause))
             case _:

@@ -33,8 +33,8 @@ from relay.model.touches import Touch
 from relay.room.dispatch.queue import load_spent
 from relay.room.dispatch.roster import Member, Roster
 from relay.room.dispatch.running import TurnHooks
+from relay.room.dispatch.turn_output import within
 from relay.room.dispatch.turns import Plan
-from relay.room.dispatch.worker import within
 from relay.room.journal.ledger import Q
 from relay.room.journal.live_bus import LiveFeed
 from relay.room.journal.values import Frame, Job
