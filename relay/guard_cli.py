@@ -20,10 +20,14 @@ def main(arguments: list[str]) -> int:
     """The command; gives its exit code."""
     if arguments[:1] == ["hook"]:
         return hook(arguments)
+    if arguments[:2] == ["session", "listen"]:
+        from relay.app.attach.listener import main as listen
+
+        return listen(arguments[2:])
     if arguments[:1] == ["session"]:
         from relay.app.attach.hook import main as session
 
-        return session(arguments)
+        return session(arguments[1:])
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE, file=sys.stderr if not arguments else sys.stdout)
         return 0 if arguments else 2

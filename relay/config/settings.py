@@ -17,9 +17,8 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from relay.config.airspace import AirspaceSettings, Checkout
-from relay.config.attach import AttachSettings
 from relay.config.checks import setting
-from relay.config.coordination import CoordinationSettings, FleetSettings, PostgresSettings
+from relay.config.coordination import AttachSettings, CoordinationSettings, FleetSettings, PostgresSettings
 from relay.config.handoffs import HandoffSettings
 from relay.config.memory import MemorySettings
 from relay.config.merge import MergeSettings

@@ -24,7 +24,7 @@ from relay.app.attach import codex_trust, hook_files, kept_copies
 from relay.app.attach.codex_trust import CannotTrust
 from relay.app.attach.hook_files import PLACES, CannotEdit
 from relay.app.attach.kept_copies import ChangedMeanwhile, FileChange, KeptFile
-from relay.base.git_checkouts import checkout_of
+from relay.base.git_checkouts import attached_record, checkout_of
 from relay.base.terminal_text import fail, safe
 from relay.config.command_line import command
 from relay.config.loading import ConfigError, load_for_command
@@ -66,8 +66,9 @@ def main(words: list[str]) -> int:
     try:
         settings, checkout = place_of(args)
         programs = args.programs or _installed()
-        with kept_copies.alone(settings.runtime_dir) as folder:
-            return _attach(args, settings, checkout, programs, kept_copies.record_path(folder, checkout))
+        with kept_copies.alone(settings.runtime_dir):
+            record = attached_record(settings.runtime_dir, checkout)
+            return _attach(args, settings, checkout, programs, record)
     except BrokenPipeError:
         raise  # the reader of the output has gone, which is no error (relay/cli.py)
     except (CannotAttach, ChangedMeanwhile, ConfigError, OSError, ValueError) as error:

@@ -14,6 +14,7 @@ from typing import Any
 from relay.app.attach import kept_copies
 from relay.app.attach.command import CannotAttach, parser, place_of, without_ours
 from relay.app.attach.hook_files import CannotEdit
+from relay.base.git_checkouts import attached_record
 from relay.base.terminal_text import fail, safe
 from relay.config.loading import ConfigError
 
@@ -27,16 +28,15 @@ def main(words: list[str]) -> int:
     ).parse_args(words)
     try:
         settings, checkout = place_of(args)
-        with kept_copies.alone(settings.runtime_dir) as folder:
-            return _detach(args, checkout, folder)
+        with kept_copies.alone(settings.runtime_dir):
+            return _detach(args, checkout, attached_record(settings.runtime_dir, checkout))
     except BrokenPipeError:
         raise  # the reader of the output has gone, which is no error (relay/cli.py)
     except (CannotAttach, ConfigError, OSError, ValueError) as error:
         return fail(f"relay detach: {error}")
 
 
-def _detach(args: argparse.Namespace, checkout: Path, folder: Path) -> int:
-    record = kept_copies.record_path(folder, checkout)
+def _detach(args: argparse.Namespace, checkout: Path, record: Path) -> int:
     files = kept_copies.kept(record)
     done: Json = {"checkout": str(checkout), "files": []}
     failed = False

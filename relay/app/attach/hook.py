@@ -23,6 +23,7 @@ from relay.app.guard import hook as guard
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
 #: Seconds of one hook; of the question who the session is, before an edit in a session that no record names.
@@ -40,30 +41,26 @@ _TOLD = (
 )
 
 
-def main(arguments: list[str]) -> int:
-    """`session --format claude|codex --config PATH`, or `session listen ...`; gives its exit code."""
-    started = time.monotonic()
-    words = arguments[1:]
-    listening = words[:1] == ["listen"]
-    options = dict(zip(words[listening::2], words[listening + 1 :: 2], strict=False))
+def main(words: list[str]) -> int:
+    """`--format claude|codex --config PATH`; gives its exit code, which is 0."""
+    return quietly(words, _hook)
+
+
+def quietly(words: list[str], work: Callable[[str, str], int]) -> int:
+    """Run `work` for the program and the configuration that the words name; 0 also where it fails."""
+    options = dict(zip(words[::2], words[1::2], strict=False))
     program, config = options.get("--format", ""), options.get("--config", "")
-    if (
-        os.environ.get("RELAY_AGENT_ID")
-        or os.environ.get("RELAY_API_KEY")
-        or program not in ("claude", "codex")
-    ):
+    named = os.environ.get("RELAY_AGENT_ID") or os.environ.get("RELAY_API_KEY")
+    if named or program not in ("claude", "codex"):
         return 0
     try:
-        if listening:
-            from relay.app.attach.listener import listen
-
-            return listen(program, config)
-        return _hook(program, config, started + LIMIT_S)
+        return work(program, config)
     except (guard.CannotAsk, OSError, ValueError, AttributeError, TypeError, KeyError):
         return 0
 
 
-def _hook(program: str, config: str, give_up: float) -> int:
+def _hook(program: str, config: str) -> int:
+    give_up = time.monotonic() + LIMIT_S
     _end_at(give_up)
     event = json.loads(sys.stdin.buffer.read().decode("utf-8", "replace"))
     name = str(event.get("hook_event_name"))

@@ -22,8 +22,6 @@ from pathlib import Path
 from relay.base.files import alone_in, write_atomically
 from relay.base.git_checkouts import repository
 
-FOLDER = "attach"
-
 
 class ChangedMeanwhile(Exception):
     """A file is not any more as it was shown; the message names it."""
@@ -62,17 +60,13 @@ class KeptFile:
 
 
 @contextlib.contextmanager
-def alone(runtime: Path) -> Iterator[Path]:
-    """Hold the records' folder. Raises TimeoutError, OSError."""
-    folder = runtime / FOLDER
+def alone(runtime: Path) -> Iterator[None]:
+    """Hold the folder of the records (`attached_record`). Raises TimeoutError, OSError."""
+    folder = runtime / "attach"
     runtime.mkdir(mode=0o700, exist_ok=True)
     folder.mkdir(mode=0o700, exist_ok=True)
     with alone_in(folder):
-        yield folder
-
-
-def record_path(folder: Path, checkout: Path) -> Path:
-    return folder / f"{hashlib.sha256(str(checkout).encode()).hexdigest()[:16]}.json"
+        yield
 
 
 def kept(path: Path) -> list[KeptFile]:

@@ -14,7 +14,7 @@ import os
 import sys
 import time
 
-from relay.app.attach.hook import acknowledge
+from relay.app.attach.hook import acknowledge, quietly
 from relay.app.guard import hook as guard
 from relay.app.mcp.parent_process import looked_up
 
@@ -24,6 +24,11 @@ ASKED_S = 35.0
 SAID_S = 2.0
 #: Claude Code's exit code for "wake the session with this".
 WAKE = 2
+
+
+def main(words: list[str]) -> int:
+    """`--format claude --config PATH`; gives its exit code."""
+    return quietly(words, listen)
 
 
 def listen(program: str, config: str) -> int:

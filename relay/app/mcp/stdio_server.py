@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from relay.app.attach.own_session import as_attached
+from relay.app.mcp.own_session import as_attached
 from relay.app.mcp.parent_process import Record
 from relay.app.runtime.identity import BadKey, Identity, NoWay, WrongUse, bad_key, find_config, identify
 from relay.base.git_checkouts import checkout_of

@@ -34,6 +34,7 @@ WHERE agent_id = :agent AND id = :session AND ended_at IS NULL RETURNING *
 UPDATE agent_sessions SET ended_at = :now, end_reason = 'lease' WHERE ended_at IS NULL AND lease_until <= :now
 RETURNING *
 
+-- By the index of those that are open: the order is no column, so that SQLite does not walk all for it.
 -- name: living_sessions
 SELECT s.*, (SELECT COUNT(*) FROM file_locks l WHERE l.agent_id = s.agent_id AND l.session_id = s.id
     AND l.expires_at > :now) AS locks,
@@ -42,7 +43,7 @@ SELECT s.*, (SELECT COUNT(*) FROM file_locks l WHERE l.agent_id = s.agent_id AND
   a.program, a.person, a.state, a.since, a.branch, a.checkout, a.tool, a.paths
 FROM agent_sessions s LEFT JOIN attached_sessions a ON a.agent_id = s.agent_id AND a.session_id = s.id
   AND a.state <> 'gone'
-WHERE s.ended_at IS NULL AND s.lease_until > :now ORDER BY s.started_at DESC, s.id
+WHERE s.ended_at IS NULL AND s.lease_until > :now ORDER BY s.started_at + 0 DESC, s.id
 
 -- name: all_sessions
 SELECT s.*, (SELECT COUNT(*) FROM file_locks l WHERE l.agent_id = s.agent_id AND l.session_id = s.id

@@ -7,16 +7,15 @@ nothing, and so they keep the name of their entry.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
+from http.client import HTTPException
 from pathlib import Path
 
-from relay.app.attach.kept_copies import FOLDER, record_path
-from relay.app.guard.hook import CannotAsk, post, room
 from relay.app.mcp.parent_process import CLIENT_SESSION, recorded
+from relay.app.runtime.daemon_requests import ask_daemon, author_of, state_of
 from relay.app.runtime.identity import Identity
-from relay.base.git_checkouts import checkout_of
+from relay.base.git_checkouts import attached_record, checkout_of
 from relay.config.settings import Settings
 from relay.model import SESSION_ID
 
@@ -32,15 +31,15 @@ def as_attached(identity: Identity, settings: Settings, environ: Mapping[str, st
     if any(environ.get(name, "").strip() for name in _NAMED) or not SESSION_ID.fullmatch(session):
         return identity
     checkout = checkout_of(settings.repo, folder)
-    if checkout is None or not record_path(settings.runtime_dir / FOLDER, checkout.resolve()).is_file():
+    if checkout is None or not attached_record(settings.runtime_dir, checkout).is_file():
         return identity
     event = {"hook_event_name": "ServerStart", "session_id": session, "cwd": str(folder)}
     question = {"program": "claude", "event": event}
     try:
-        give_up = time.monotonic() + ASKED_S
-        told = post(room(str(settings.path)), "/api/sessions/hook", question, give_up)
+        state, (key, _) = state_of(settings) or {}, author_of(settings, "")
+        told = ask_daemon(f"{state['url']}/api/sessions/hook", timeout_s=ASKED_S, key=key, body=question)
         agent, own = str(told["agent"]), str(told["session"])
-    except (CannotAsk, OSError, ValueError, KeyError):
+    except (OSError, HTTPException, ValueError, KeyError):
         known = recorded(str(settings.runtime_dir), session)
         if known is None:
             return identity
