@@ -15,7 +15,11 @@ from tests.git.repository import git
 from tests.outside import Outside, room, settings
 
 SETTINGS = ".claude/settings.local.json"
-OWN = '{\n    "permissions": {"allow": ["Bash(ls)"]},\n    "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "mine"}]}]}\n}\n'
+OWN = """{
+    "permissions": {"allow": ["Bash(ls)"]},
+    "hooks": {"Stop": [{"hooks": [{"type": "command", "command": "mine"}]}]}
+}
+"""
 
 
 @pytest.fixture
