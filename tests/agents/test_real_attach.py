@@ -26,26 +26,15 @@ WITHIN_S = 90.0
 class Terminal:
     """Windows of one tmux server of the test's own."""
 
-    def __init__(self, name: str, env: dict[str, str]) -> None:
-        self._tmux, self._env = ("tmux", "-L", name, "-f", os.devnull), env
+    def __init__(self, name: str) -> None:
+        self._tmux = ("tmux", "-L", name, "-f", os.devnull)
+        #: Variables of each window's program.
+        self.env: dict[str, str] = {}
 
     def open(self, window: str, folder: Path, *words: str) -> None:
-        given = [f"{key}={value}" for key, value in self._env.items()]
-        self._run(
-            "new-session",
-            "-d",
-            "-s",
-            window,
-            "-x",
-            "150",
-            "-y",
-            "50",
-            "-c",
-            str(folder),
-            "env",
-            *given,
-            *words,
-        )
+        given = [f"{key}={value}" for key, value in self.env.items()]
+        size = ("-x", "150", "-y", "50")
+        self._run("new-session", "-d", "-s", window, *size, "-c", str(folder), "env", *given, *words)
 
     def shown(self, window: str) -> str:
         return self._run("capture-pane", "-p", "-t", window)
@@ -64,7 +53,7 @@ class Terminal:
 def terminal(tmp_path: Path) -> Iterator[Terminal]:
     if shutil.which("tmux") is None:
         pytest.skip("tmux is not installed")
-    one = Terminal(f"relay-{os.getpid()}", {})
+    one = Terminal(f"relay-{os.getpid()}")
     yield one
     one.end()
 
@@ -97,7 +86,7 @@ async def test_a_persons_claude_is_in_the_room_hears_it_and_is_woken(
             "projects": {str(one.folder.resolve()): trusted},
         }
         (home / ".claude.json").write_text(json.dumps(known))
-        terminal._env = {
+        terminal.env = {
             **one.environ(),
             "HOME": str(home),
             "ANTHROPIC_BASE_URL": service.url,
