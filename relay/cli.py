@@ -28,6 +28,8 @@ COMMANDS = {
     "join": "Join the room from this terminal (`relay join --help`).",
     "guard": "Ask the room before each edit (`hook`), commit and push (`install`, `uninstall`, `status`).",
     "mcp": "The room's tools for an agent, over MCP (`relay mcp --help`).",
+    "attach": "Let your own sessions of Claude Code and Codex into the room (`relay attach --help`).",
+    "detach": "Undo `relay attach`: every file is as it was.",
     "airspace": "How close agents are in the code (`relay airspace --help`).",
     "agents": "Can each agent take a turn, and does it hear what is said while it works (`doctor`)?",
     "locks": "Show who holds which files, or take a lock from its holder (`relay locks --help`).",
@@ -52,6 +54,8 @@ COMMANDS = {
 }
 _ELSEWHERE = {
     "airspace": "relay.app.commands.airspace.command",
+    "attach": "relay.app.attach.command",
+    "detach": "relay.app.attach.detach_command",
     "join": "relay.faces.terminal.main",
     "guard": "relay.guard_cli",
     "mcp": "relay.app.mcp.command",
@@ -69,6 +73,8 @@ _OWN = frozenset(
         "join",
         "guard",
         "mcp",
+        "attach",
+        "detach",
         "airspace",
         "locks",
         "work",

@@ -1,8 +1,9 @@
 """`relay guard`, and the file that git hooks and agents' programs start: its place is the same from release to
 release.
 
-Invariant: `hook` and `told` load nothing but the standard library (relay/app/guard/hook.py), since they start around
-every edit. They also run as a plain script (`python -I -S guard_cli.py hook ...`), where relay is not on the path.
+Invariant: `hook`, `told` and `session` load nothing but the standard library (relay/app/guard/hook.py and
+relay/app/attach/hook.py), since they start around every edit. They also run as a plain script
+(`python -I -S guard_cli.py hook ...`), where relay is not on the path.
 """
 
 import os
@@ -23,6 +24,14 @@ def main(arguments: list[str]) -> int:
         from relay.app.guard.told_hook import main as told
 
         return told(arguments[1:])
+    if arguments[:2] == ["session", "listen"]:
+        from relay.app.attach.listener import main as listen
+
+        return listen(arguments[2:])
+    if arguments[:1] == ["session"]:
+        from relay.app.attach.hook import main as session
+
+        return session(arguments[1:])
     if not arguments or arguments[0] in ("-h", "--help"):
         print(USAGE, file=sys.stderr if not arguments else sys.stdout)
         return 0 if arguments else 2

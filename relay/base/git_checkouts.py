@@ -5,6 +5,7 @@ Blocking, for a few looks at the file system. Nothing but the standard library, 
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 from relay.base.files import inside
@@ -22,6 +23,12 @@ def checkout_of(repo: Path, folder: Path) -> Path | None:
         return top if repository(top) == repository(top_of(repo)) else None
     except (OSError, ValueError, RuntimeError):
         return None
+
+
+def attached_record(runtime: Path, checkout: Path) -> Path:
+    """Where a room keeps what `relay attach` changed in this checkout, and thereby that it is attached."""
+    digest = hashlib.sha256(str(checkout.resolve()).encode("utf-8", "surrogateescape")).hexdigest()
+    return runtime / "attach" / f"{digest[:16]}.json"
 
 
 def within(top: Path, place: Path) -> str | None:

@@ -1,4 +1,5 @@
-"""The configuration of coordination, of PostgreSQL, and of a fleet on it (`coordination`, `postgres`, `fleet`)."""
+"""The configuration of coordination, of PostgreSQL, of a fleet on it, and of people's own sessions (`coordination`,
+`postgres`, `fleet`, `attach`)."""
 
 from __future__ import annotations
 
@@ -9,6 +10,8 @@ from typing import Literal
 from relay.config.checks import setting
 
 WhenGone = Literal["requeue", "park"]
+Say = Literal["asked", "all"]
+Wake = Literal["mentions", "never"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,4 +69,20 @@ class FleetSettings:
     )
     share_text: bool = setting(
         "true = what members tell each other of a change has its lines of text too", False
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class AttachSettings:
+    """What people's own sessions say in the room, and what wakes them (docs/attach.md)."""
+
+    say: Say = setting(
+        "`asked`: what a session says at the end of a turn is an entry where the room had told it something in that "
+        "turn; `all`: after every turn",
+        "asked",
+    )
+    wake: Wake = setting(
+        "`mentions`: a person's message that names an idle session wakes it, where its program can be woken; "
+        "`never`: every message waits for its next prompt",
+        "mentions",
     )

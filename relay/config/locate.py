@@ -44,6 +44,7 @@ SECTIONS = frozenset(
         "memory",
         "merge",
         "verification",
+        "attach",
     ]
 )
 #: Bytes of a file that is looked into: a configuration has a few thousand.

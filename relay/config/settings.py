@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from relay.config.airspace import AirspaceSettings, Checkout
 from relay.config.checks import setting
-from relay.config.coordination import CoordinationSettings, FleetSettings, PostgresSettings
+from relay.config.coordination import AttachSettings, CoordinationSettings, FleetSettings, PostgresSettings
 from relay.config.handoffs import HandoffSettings
 from relay.config.memory import MemorySettings
 from relay.config.merge import MergeSettings
@@ -253,6 +253,7 @@ class Settings:
     merge: MergeSettings = setting("", MergeSettings)
     verification: VerificationSettings = setting("", VerificationSettings)
     landing: LandingSettings = setting("", LandingSettings)
+    attach: AttachSettings = setting("", AttachSettings)
 
     @property
     def folder(self) -> Path:
@@ -347,6 +348,7 @@ LIVE = (
     "merge",
     "verification",
     "landing",
+    "attach",
 )
 
 

@@ -303,7 +303,7 @@ class Sessions:
                 rows = await tx.all(Q.all_sessions, now=now, limit=MOST_SHOWN)
             else:
                 rows = await tx.all(Q.living_sessions, now=now)
-            sessions = [_with_counts(row, now) for row in rows]
+            sessions = [with_counts(row, now) for row in rows]
             if limit is None:
                 return sessions
             # The latest first: the time that is left until a far future grows with a session's age.
@@ -316,11 +316,21 @@ class Sessions:
         return await self._store.read(look)
 
 
-def _with_counts(row: Row, now: float) -> Json:
+def attached_json(row: Row) -> Json | None:
+    """What is told of a person's own session (docs/attach.md), out of a row of `living_sessions`; None: it is none.
+    The one place that decides it: `GET /sessions`, `who`, `/who`, `relay sessions` and the page show this."""
+    if row["program"] is None:
+        return None
+    shown = {name: row[name] for name in ("program", "person", "state", "branch", "checkout", "tool")}
+    return shown | {"since": iso(row["since"]), "paths": loads(row["paths"])}
+
+
+def with_counts(row: Row, now: float) -> Json:
+    """SESSION out of a row of `living_sessions`, or of `all_sessions`."""
     session = Session.of_row(row)
     alive = session.alive(now)
     counts = {"locks": row["locks"] if alive else 0, "claims": row["claims"] if alive else 0}
-    return session.as_json(now) | counts
+    return session.as_json(now) | counts | {"attached": attached_json(row)}
 
 
 async def _sweep(tx: Tx) -> list[Json]:

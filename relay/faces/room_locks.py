@@ -16,7 +16,6 @@ from relay.coordination.locks import table, wait_line
 from relay.coordination.locks.lock import Lock, Wait
 from relay.coordination.paths.links import followed
 from relay.coordination.paths.targets import Target, target
-from relay.coordination.sessions import Session
 from relay.model import Fault, Refusal
 from relay.model.actions import ForceRelease
 from relay.room.steward.answers import near
@@ -53,10 +52,7 @@ class RoomHolds:
         """SESSION of each that lives now, the latest first."""
         now = await tx.now()
         rows = await tx.all(sessions.Q.living_sessions, now=now)
-        return [
-            {**Session.of_row(row).as_json(now), "locks": row["locks"], "claims": row["claims"]}
-            for row in rows
-        ]
+        return [sessions.with_counts(row, now) for row in rows]
 
     async def force_release(
         self, tx: Tx, action: ForceRelease, *, by: str, cause: Sequence[str] = ()

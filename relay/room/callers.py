@@ -25,7 +25,7 @@ from relay.room.journal.ledger import NewMessage, Q
 from relay.room.journal.routing_notes import NOBODY, Present, why
 from relay.room.journal.speakers import spoke
 from relay.room.journal.values import message_of_row
-from relay.room.journal.visitors import people, refuse_posing, visitors
+from relay.room.journal.visitors import people, reached, refuse_posing, visitors
 from relay.store.ports import Row, Store, Tx
 
 Json = dict[str, Any]
@@ -90,7 +90,8 @@ class Callers:
     async def _present(self, tx: Tx) -> Present:
         sessions = await self._holds.sessions(tx)
         present_visitors = visitors(sessions, self._roster.names)
-        return Present([visitor.name for visitor in present_visitors], people(sessions, await spoke(tx)))
+        names = [visitor.name for visitor in present_visitors]
+        return Present(names, people(sessions, await spoke(tx)), reached(present_visitors))
 
     async def _away(self, tx: Tx) -> dict[str, str]:
         """Which agents take no turn up now, and what becomes of one (`queue.claim_next_dispatch`)."""
@@ -115,7 +116,9 @@ class Callers:
         )
         refuse_posing(caller.agent, people(await self._holds.sessions(tx)))
         present = await self._present(tx) if "@" in body else NOBODY
-        message = await admit(tx, new, self._roster.rules, visitors=present.visitors)
+        message = await admit(
+            tx, new, self._roster.rules, visitors=present.visitors, attached=present.attached
+        )
         await hop_limit.reset(tx)
         jobs = await tx.all(Q.jobs_of_message, message_id=message.id)
         return message, [row["agent"] for row in jobs]
@@ -146,8 +149,9 @@ class Callers:
         # What an agent says to an advisory sets nobody to work.
         if not rules.agent_mentions or (reply is not None and reply["kind"] == Kind.ADVISORY):
             return message, ()
-        asked = await pass_on(tx, message, event.id, names=rules.agents, hop_limit=rules.hop_limit, now=now)
-        return message, asked
+        attached = (await self._present(tx)).attached if "@" in body else {}
+        names = (*rules.agents, *attached)
+        return message, await pass_on(tx, message, event.id, names=names, hop_limit=rules.hop_limit, now=now)
 
     async def read(
         self, caller: Caller, *, cursor: str | None = None, limit: int = 50, to_me: bool = False

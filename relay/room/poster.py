@@ -23,7 +23,7 @@ from relay.room.journal.ledger import NewMessage, Q
 from relay.room.journal.live_bus import Live
 from relay.room.journal.pages import IDS_FIX
 from relay.room.journal.values import message_of_row
-from relay.room.journal.visitors import refuse_posing, visitors
+from relay.room.journal.visitors import Visitor, reached, refuse_posing, visitors
 from relay.store.ports import Store, StoreBusy, StoreMoved, Tx
 
 log = structlog.get_logger(__name__)
@@ -93,12 +93,14 @@ class Poster:
                 client_id=client_id,
                 meta={} if verified else {"unverified": True},
             )
+            present = await self._visitors(tx) if "@" in body else ()
             admitted = await admit(
                 tx,
                 new,
                 self._roster.rules,
                 by_an_agent=not verified and bool(await tx.all(Q.active_jobs)),
-                visitors=await self._visitors(tx) if "@" in body else (),
+                visitors=[visitor.name for visitor in present],
+                attached=reached(present),
             )
             if verified:
                 await hop_limit.reset(tx)
@@ -106,8 +108,8 @@ class Poster:
 
         return await self.write(work, durable=True)
 
-    async def _visitors(self, tx: Tx) -> list[str]:
-        return [visitor.name for visitor in visitors(await self._holds.sessions(tx), self._roster.names)]
+    async def _visitors(self, tx: Tx) -> tuple[Visitor, ...]:
+        return visitors(await self._holds.sessions(tx), self._roster.names)
 
     def person(self, name: str) -> str:
         """The name a person may post under. Raises Refusal: unusable or reserved."""

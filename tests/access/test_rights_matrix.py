@@ -61,6 +61,7 @@ def whose(table: str, who: tuple[str, str]) -> dict[str, str | None]:
     return {
         "agent_sessions": {"agent_id": agent, "id": session, "kind": "given"},
         "answered_requests": {"agent_id": agent},
+        "attached_sessions": {**both, "state": "idle"},
         "changesets": {**both, "id": agent},
         "declared_intents": {"agent": agent, "session": session, "source": "agent"},
         "events": {"session": session, "lane": agent, "id": f"event-{agent}"},

@@ -70,6 +70,9 @@ def _row(session: Json) -> list[str]:
     counts = ((session.get("locks") or 0, "lock"), (session.get("claims") or 0, "task"))
     holds = ", ".join(f"{n} {what}{'' if n == 1 else 's'}" for n, what in counts if n)
     why = "" if session["alive"] else (session.get("end_reason") or "")
+    if attached := session.get("attached"):
+        branch = f" on {attached['branch']}" if attached["branch"] else ""
+        state = f"{attached['state']}{branch}, {state}"
     return [session["agent_id"], session["session_id"], session["kind"], state, holds or why]
 
 

@@ -200,6 +200,7 @@ class Daemon:
         start("tasks-file", TasksFile(parts.store, settings.tasks_path).run)
         start("config", parts.reload.watch)
         start("worktrees", parts.worktrees.run)
+        start("attached-sessions", parts.attached.run)
         lead("memory-observed", parts.memory.run)
         lead("memory-past", parts.memory.take_in_past)
         lead("memory-vectors", parts.vectors.run)

@@ -11,6 +11,7 @@ from aiohttp import web
 
 import relay
 from relay import faces
+from relay.app.attach.routes import AttachRoutes
 from relay.app.daemon.parts import Parts
 from relay.app.guard.inbox_routes import InboxRoutes
 from relay.base.durations import now_iso
@@ -111,6 +112,7 @@ def _app(parts: Parts) -> web.Application:
         webhooks=webhooks,
     )
     app.router.add_post("/api/repair", parts.recovery.repair)
+    app.add_routes(AttachRoutes(parts.attached, reader).table())
     app.add_routes(GuardRoutes(parts.guard, worktrees, reader).table())
     app.add_routes(InboxRoutes(parts.workers, reader).table())
     app.add_routes(PermissionRoutes(parts.permissions, actions, reader).table())

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from relay.app.fleet.fleet import Fleet
 from relay.config.settings import LiveSettings
+from relay.coordination import attached
 from relay.room.dispatch.recovery import recover_stale_active, skip_unknown
 from relay.room.dispatch.roster import Roster
 from relay.room.dispatch.running import RunningTurns
@@ -54,7 +55,8 @@ class Recovery:
                 is_dead=await self._fleet.is_dead(tx),
                 running=self._turns.jobs,
             )
-            await skip_unknown(tx, self._roster.names, now=now)
+            # What waits for a person's own session ends with that one (relay/app/attach/desk.py).
+            await skip_unknown(tx, [*self._roster.names, *await attached.names(tx)], now=now)
             return len(jobs)
 
         recovered = await self._store.write(work)

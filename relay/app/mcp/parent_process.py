@@ -208,16 +208,29 @@ def sessions_here(
         if record["machine"] == here:
             by_parent.setdefault(tuple(record["parent"]), []).append(record)
     met = next((by_parent[ancestor] for ancestor in ancestors() if ancestor in by_parent), None)
-    same = [
-        record for record in met or fitting if client_session and record["client_session"] == client_session
-    ]
+    same = _each_once(
+        [record for record in met or fitting if client_session and record["client_session"] == client_session]
+    )
     if met is None:
         return same if len(same) == 1 else []
-    running = [record for record in met if _lives(record["process"])]
+    running = _each_once([record for record in met if _lives(record["process"])])
     if not running:
         # Its server died, and what it held is lost: the last one's session says so.
         return met[-1:]
     return running if len(running) == 1 else [record for record in same if record in running] or running
+
+
+def recorded(folder: str, client_session: str) -> tuple[str, str] | None:
+    """The agent and the session that were written down last for this session of a client."""
+    records = [
+        record for _, record in _read(f"{folder}/{FOLDER}") if record["client_session"] == client_session
+    ]
+    return (str(records[-1]["agent"]), records[-1]["session"]) if records and records[-1]["agent"] else None
+
+
+def _each_once(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """An attached session and its `relay mcp` (relay/app/attach/session_record.py) are one."""
+    return list({(record["agent"], record["session"]): record for record in records}.values())
 
 
 def _fits(record: dict[str, Any], agent: str, key: str) -> bool:
@@ -231,6 +244,13 @@ def _fits(record: dict[str, Any], agent: str, key: str) -> bool:
 def _public(key: str | None) -> str | None:
     """The part of a key that is no secret (docs/coordination.md, "Keys")."""
     return "_".join(key.split("_")[:2]) if key else None
+
+
+def lives_here(process: tuple[str, int, str] | None) -> bool | None:
+    """Does the process of this machine, id and start live? None: it cannot be seen from here."""
+    if process is None or process[0] != machine():
+        return None
+    return _lives(process[1:])
 
 
 def _lives(process: Any) -> bool:

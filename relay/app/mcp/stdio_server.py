@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from relay.app.mcp.own_session import as_attached
 from relay.app.mcp.parent_process import Record
 from relay.app.runtime.identity import BadKey, Identity, NoWay, WrongUse, bad_key, find_config, identify
 from relay.base.git_checkouts import checkout_of
@@ -112,6 +113,7 @@ def run(
     try:
         identity = identify(os.environ, agent)
         settings = load_for_command(find_config(config, os.environ, Path.cwd()))
+        identity = as_attached(identity, settings, os.environ, Path.cwd())
         record = _record(settings, identity, wire)
         return asyncio.run(_serve(wire, settings, identity, record, opening, operations))
     except WrongUse as error:

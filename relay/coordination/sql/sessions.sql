@@ -34,16 +34,23 @@ WHERE agent_id = :agent AND id = :session AND ended_at IS NULL RETURNING *
 UPDATE agent_sessions SET ended_at = :now, end_reason = 'lease' WHERE ended_at IS NULL AND lease_until <= :now
 RETURNING *
 
+-- By the index of those that are open: the order is no column, so that SQLite does not walk all for it.
 -- name: living_sessions
 SELECT s.*, (SELECT COUNT(*) FROM file_locks l WHERE l.agent_id = s.agent_id AND l.session_id = s.id
     AND l.expires_at > :now) AS locks,
   (SELECT COUNT(*) FROM work_queue w WHERE w.claimed_by = s.agent_id AND w.claimed_session = s.id
-    AND w.status = 'claimed' AND (w.lease_until IS NULL OR w.lease_until > :now)) AS claims
-FROM agent_sessions s WHERE s.ended_at IS NULL AND s.lease_until > :now ORDER BY s.started_at DESC, s.id
+    AND w.status = 'claimed' AND (w.lease_until IS NULL OR w.lease_until > :now)) AS claims,
+  a.program, a.person, a.state, a.since, a.branch, a.checkout, a.tool, a.paths
+FROM agent_sessions s LEFT JOIN attached_sessions a ON a.agent_id = s.agent_id AND a.session_id = s.id
+  AND a.state <> 'gone'
+WHERE s.ended_at IS NULL AND s.lease_until > :now ORDER BY s.started_at + 0 DESC, s.id
 
 -- name: all_sessions
 SELECT s.*, (SELECT COUNT(*) FROM file_locks l WHERE l.agent_id = s.agent_id AND l.session_id = s.id
     AND l.expires_at > :now) AS locks,
   (SELECT COUNT(*) FROM work_queue w WHERE w.claimed_by = s.agent_id AND w.claimed_session = s.id
-    AND w.status = 'claimed' AND (w.lease_until IS NULL OR w.lease_until > :now)) AS claims
-FROM agent_sessions s ORDER BY s.started_at DESC LIMIT :limit
+    AND w.status = 'claimed' AND (w.lease_until IS NULL OR w.lease_until > :now)) AS claims,
+  a.program, a.person, a.state, a.since, a.branch, a.checkout, a.tool, a.paths
+FROM agent_sessions s LEFT JOIN attached_sessions a ON a.agent_id = s.agent_id AND a.session_id = s.id
+  AND a.state <> 'gone'
+ORDER BY s.started_at DESC LIMIT :limit

@@ -67,7 +67,8 @@ until a person says /continue.
 declare_intent(paths) tells others which files you will touch; it replaces what your session said before and ends
 after 30 minutes.
 who() says who you are, which agents there are (`agents`: @NAME sets them to work; `visitors` run on their own and
-read your message with their next read_room, as `people` do) and which sessions live."""
+read your message with their next read_room, as `people` do) and which sessions live. A visitor with `attached` is a
+person's own session (relay attach): a message that names it reaches it in its turn, or waits for its next prompt."""
 
 _SESSIONS = """\
 You are (agent, session); the pair holds locks and claims, and two sessions of one agent are two holders.
@@ -116,6 +117,8 @@ _CLI = """\
 - merging: relay merge BASE OURS THEIRS | check A B | blame PATH | resolve CONFLICT | install (git's driver)
 - how changes are verified: relay verify-policy explain PATH... | list | install; and land: relay land [AGENT...]
 - what came of the work, as figures: relay metrics [--days N]
+- your own sessions of Claude Code and Codex in the room: relay attach [claude|codex] (shows the change and asks), and
+  relay detach (undoes it)
 - the relays of several machines that share this room: relay fleet
 - a task in several ways, the best kept: relay explore FILE | TASK | compare ID | take ID VARIANT | end ID
 - who may: relay keys create NAME | list | revoke ID, relay mcp, relay mcp install

@@ -315,7 +315,8 @@ class RoomView:
             parts += [(style, f" {state}")]
         for visitor in self.locks.visitors(self.agents):
             parts += [("", " "), (text.colour(visitor.name), safe_line(visitor.name, 32))]
-            parts += [("class:quiet", f" on its own{f', {visitor.holds}' if visitor.holds else ''}")]
+            state = safe_line(visitor.state or "on its own", 80)
+            parts += [("class:quiet", f" {state}{f', {visitor.holds}' if visitor.holds else ''}")]
         open_tasks = sum(task.get("status") != "done" for task in self.tasks)
         if self.tasks:
             parts.append(("", f"  {open_tasks} open task{'' if open_tasks == 1 else 's'}"))

@@ -18,6 +18,8 @@ from relay.store.ports import Tx
 
 #: Seconds after which a job is given back that its living holder has not in hand.
 LOST_AFTER_S = 30.0
+#: How a person's own session signs the jobs that it heard of (docs/attach.md): they end with it, and with no daemon.
+SESSION_HOLDER = "session:"
 #: Interruptions after which a job is dead.
 MOST_INTERRUPTIONS = 20
 
@@ -41,6 +43,8 @@ async def recover_stale_active(
     recovered = []
     for row in await tx.all(Q.active_jobs):
         job = Job.of_row(row)
+        if (job.holder or "").startswith(SESSION_HOLDER):
+            continue
         if job.holder == holder and (job.id in running or now - (job.started_at or 0.0) < LOST_AFTER_S):
             continue
         old = now - (job.started_at or 0.0) > stale_after_s and (row["lease_until"] or 0.0) < now

@@ -5,8 +5,9 @@ Invariant: every function runs in the caller's transaction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from relay.model import STEWARD, Message, references
 from relay.model.actions import Steer
@@ -14,17 +15,21 @@ from relay.room.journal import hop_limit as hops
 from relay.room.journal import ledger
 from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import NewMessage
-from relay.room.journal.visitors import told_apart
+from relay.room.journal.visitors import told_apart, told_waits
 from relay.room.parsing import commands
 from relay.room.parsing.mentions import mentions, misspelt
 from relay.store.ports import Tx
 
+NONE: Mapping[str, str] = MappingProxyType({})
+#: What an attached session does that nothing is told until its next prompt.
+IDLE = "idle"
+
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """What a message opens. `named`: agents of the room, `apart`: visitors, `held`: nothing, since the hop limit is
-    reached, `steer`: the named agents hear it while they work, `slip`: a name that nobody has, and the one that was
-    meant."""
+    """What a message opens. `named`: agents of the room and attached sessions, `idle`: those of the sessions that do
+    nothing now, `apart`: other visitors, `held`: nothing, since the hop limit is reached, `steer`: those named hear
+    it while they work, `slip`: a name that nobody has, and the one that was meant."""
 
     command: bool = False
     named: tuple[str, ...] = ()
@@ -32,6 +37,7 @@ class Opening:
     held: bool = False
     steer: bool = False
     slip: tuple[str, str] | None = None
+    idle: tuple[str, ...] = ()
 
     @property
     def routes(self) -> bool:
@@ -40,15 +46,24 @@ class Opening:
 
 
 async def opening(
-    tx: Tx, new: NewMessage, rules: Rules, *, by_an_agent: bool = False, visitors: Sequence[str] = ()
+    tx: Tx,
+    new: NewMessage,
+    rules: Rules,
+    *,
+    by_an_agent: bool = False,
+    visitors: Sequence[str] = (),
+    attached: Mapping[str, str] = NONE,
 ) -> Opening:
     """What a person's message is to open; a hop is counted where it takes one. Arguments as of `admit`."""
     command = commands.is_command(new.body)
-    steer = commands.parse(new.body, rules.agents) if command else None
+    idle = {name for name in attached if attached[name] == IDLE}
+    steer = commands.parse(new.body, (*rules.agents, *attached)) if command else None
     if isinstance(steer, Steer) and "unverified" not in new.meta:
-        return Opening(named=steer.agents, steer=True)
-    named = () if command else mentions(new.body, rules.agents, also=(STEWARD,))
-    apart = () if command else mentions(new.body, (), also=visitors)
+        waits = tuple(name for name in steer.agents if name in idle)
+        return Opening(named=steer.agents, steer=True, idle=waits)
+    named = () if command else mentions(new.body, rules.agents, also=(STEWARD, *attached))
+    others = [name for name in visitors if name not in attached]
+    apart = () if command else mentions(new.body, (), also=others)
     routes = not (command or named or apart)
     # Where agents may ask each other, a line that proves nobody counts like their mentions.
     counted = (
@@ -60,21 +75,28 @@ async def opening(
     )
     if counted and not await hops.take_line(tx, rules.hop_limit):
         return Opening(named=named, held=True)
-    return Opening(command, named, apart, slip=misspelt(new.body, rules.agents) if routes else None)
+    slip = misspelt(new.body, (*rules.agents, *attached)) if routes else None
+    return Opening(command, named, apart, slip=slip, idle=tuple(name for name in named if name in idle))
 
 
 async def admit(
-    tx: Tx, new: NewMessage, rules: Rules, *, by_an_agent: bool = False, visitors: Sequence[str] = ()
+    tx: Tx,
+    new: NewMessage,
+    rules: Rules,
+    *,
+    by_an_agent: bool = False,
+    visitors: Sequence[str] = (),
+    attached: Mapping[str, str] = NONE,
 ) -> Message:
     """Put a person's message into the room and open what it asks for.
 
     `by_an_agent`: an agent may have written it, for all that is known: one works, or its bytes were there before a
     turn's end. `visitors`: who is here but not run by the
-    room; a message for one of them alone opens nothing, and the room says how it gets there.
+    room; a message for one of them alone opens nothing, and the room says how it gets there. `attached`: those of
+    them that a message reaches by their program's hooks, and what each does (`relay.room.journal.visitors.reached`).
     """
-    return await admit_as(
-        tx, new, await opening(tx, new, rules, by_an_agent=by_an_agent, visitors=visitors), rules
-    )
+    what = await opening(tx, new, rules, by_an_agent=by_an_agent, visitors=visitors, attached=attached)
+    return await admit_as(tx, new, what, rules)
 
 
 async def admit_as(tx: Tx, new: NewMessage, what: Opening, rules: Rules) -> Message:
@@ -89,6 +111,15 @@ async def admit_as(tx: Tx, new: NewMessage, what: Opening, rules: Rules) -> Mess
         agents = (STEWARD,) if what.command else what.named
         extra = {"action": new.action.as_json()} if new.action is not None else None
         await ledger.queue_jobs(tx, message.id, agents, parents=[event.id], now=new.at, extra=extra)
+    if what.idle:
+        await ledger.say(
+            tx,
+            told_waits(what.idle, message.number),
+            now=new.at,
+            about=message.id,
+            parents=[event.id],
+            meta={"notice": "visitor"},
+        )
     if what.apart:
         await ledger.say(
             tx,

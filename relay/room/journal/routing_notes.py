@@ -7,7 +7,7 @@ nothing. Pure.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from relay.model import STEWARD
 from relay.room.journal.admission_rules import Rules
@@ -21,10 +21,12 @@ MOST_STRANGERS = 5
 
 @dataclass(frozen=True, slots=True)
 class Present:
-    """The names of those in the room besides its own agents."""
+    """The names of those in the room besides its own agents; `attached`: those of the visitors that a message reaches
+    by their program's hooks, and what each does."""
 
     visitors: Sequence[str] = ()
     people: Sequence[str] = ()
+    attached: Mapping[str, str] = field(default_factory=dict)
 
 
 NOBODY = Present()
@@ -47,11 +49,19 @@ def why(
     room."""
     if person and commands.is_command(body):
         return None
-    named = mentions(body, rules.agents, also=(STEWARD,) if person else ())
-    apart = mentions(body, (), also=present.visitors)
+    own = (*((STEWARD,) if person else ()), *present.attached)
+    named = mentions(body, rules.agents, also=own)
+    apart = mentions(body, (), also=[name for name in present.visitors if name not in present.attached])
     humans = mentions(body, (), also=present.people)
     # A name of two words is no stranger by its first one.
-    known = (*rules.agents, STEWARD, *apart, *humans, *(name.split()[0] for name in (*apart, *humans)))
+    known = (
+        *rules.agents,
+        STEWARD,
+        *present.attached,
+        *apart,
+        *humans,
+        *(name.split()[0] for name in (*apart, *humans)),
+    )
     unknown = strangers(body, known)[:MOST_STRANGERS]
     others = [name for name in apart if name != speaker]
     reasons = [told_apart(others, number)] if others else []

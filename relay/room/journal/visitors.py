@@ -16,24 +16,35 @@ from relay.model.speaker_names import posing_as, skeleton
 @dataclass(frozen=True, slots=True)
 class Visitor:
     """`kind`: the type that it gives of itself; `heard_at` (ISO 8601): its last call; `locks`, `claims`: how many all
-    its sessions hold."""
+    its sessions hold; `attached`: what is told of a person's own session that the room reaches by its program's hooks
+    (docs/attach.md), None = it is none."""
 
     name: str
     kind: str
     heard_at: str
     locks: int = 0
     claims: int = 0
+    attached: Mapping[str, Any] | None = None
 
     def as_json(self) -> dict[str, Any]:
         """VISITOR (docs/coordination.md)."""
         who = {"name": self.name, "agent_type": self.kind, "heard_at": self.heard_at}
-        return who | {"locks": self.locks, "claims": self.claims}
+        return who | {"locks": self.locks, "claims": self.claims, "attached": self.attached}
 
     @property
     def holds(self) -> str:
         """What it holds, like `2 locks, 1 task`; empty when it holds nothing."""
         counts = ((self.locks, "lock"), (self.claims, "task"))
         return ", ".join(f"{count} {word}{'s' * (count != 1)}" for count, word in counts if count)
+
+    @property
+    def state(self) -> str:
+        """What an attached session does, like `working on main, at src/cart.py`; empty for any other visitor."""
+        if self.attached is None:
+            return ""
+        state = "waits for its person" if self.attached["state"] == "waiting" else str(self.attached["state"])
+        branch, paths = self.attached["branch"], self.attached["paths"]
+        return f"{state}{f' on {branch}' if branch else ''}{f', at {paths[-1]}' if paths else ''}"
 
 
 def visitors(sessions: Iterable[Mapping[str, Any]], own: Iterable[str]) -> tuple[Visitor, ...]:
@@ -54,8 +65,14 @@ def visitors(sessions: Iterable[Mapping[str, Any]], own: Iterable[str]) -> tuple
             heard_at if is_latest else known.heard_at,
             known.locks + _count(session.get("locks")),
             known.claims + _count(session.get("claims")),
+            session.get("attached") or known.attached,
         )
     return tuple(by_name[name] for name in sorted(by_name, key=str.casefold))
+
+
+def reached(present: Iterable[Visitor]) -> dict[str, str]:
+    """Those of these that a message reaches by their program's hooks, and what each does."""
+    return {visitor.name: str(visitor.attached["state"]) for visitor in present if visitor.attached}
 
 
 def people(sessions: Iterable[Mapping[str, Any]], spoke: Iterable[str] = ()) -> tuple[str, ...]:
@@ -78,6 +95,15 @@ def refuse_posing(name: str, here: Iterable[str]) -> None:
             Fault.FORBIDDEN,
             "reserved",
         )
+
+
+def told_waits(names: Sequence[str], number: int) -> str:
+    """What message `number` does for attached sessions that do nothing now."""
+    who, single = " and ".join(names), len(names) == 1
+    return (
+        f"{who} {'is' if single else 'are'} idle: {references.message(number)} waits for "
+        f"{'its' if single else 'their'} next prompt."
+    )
 
 
 def told_apart(names: Sequence[str], number: int) -> str:

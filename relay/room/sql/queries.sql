@@ -106,6 +106,11 @@ SELECT message_id FROM dispatch_queue WHERE agent = :agent AND heard_at IS NOT N
 UPDATE dispatch_queue SET state = 'active', holder = :holder, attempts = attempts + 1, ended_at = NULL
 WHERE id = :id AND state = 'pending' AND interrupted > 0 RETURNING *
 
+-- name: take_job
+UPDATE dispatch_queue SET state = 'active', attempts = attempts + 1, holder = :holder, lease_until = NULL,
+  started_at = :now, ended_at = NULL, error = NULL, error_class = NULL
+WHERE id = :id AND state IN ('pending', 'failed') RETURNING *
+
 -- name: active_jobs
 SELECT * FROM dispatch_queue WHERE state = 'active' ORDER BY id
 

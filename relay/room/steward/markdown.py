@@ -65,7 +65,8 @@ def lacking(agent: AgentView) -> str:
 def visitor(agent: VisitorView) -> str:
     kind = f" ({plain(agent.kind)})" if agent.kind != "agent" else ""
     holds = f", holds {agent.holds}" if agent.holds else ""
-    return f"- **{plain(agent.name)}**{kind} heard {rough_duration(agent.heard_s)} ago{holds}"
+    state = f" {plain(agent.state)}," if agent.state else ""
+    return f"- **{plain(agent.name)}**{kind}{state} heard {rough_duration(agent.heard_s)} ago{holds}"
 
 
 def condition(agent: AgentView) -> str:

@@ -77,7 +77,9 @@ class Overview:
             tasks=_task_views([task.as_json() for task in await self._board.list(tx)]),
             locks=tuple(_lock_view(lock, now) for lock in await self._holds.locks(tx)),
             visitors=tuple(
-                VisitorView(visitor.name, visitor.kind, _since(visitor.heard_at, now), visitor.holds)
+                VisitorView(
+                    visitor.name, visitor.kind, _since(visitor.heard_at, now), visitor.holds, visitor.state
+                )
                 for visitor in visitors(await self._holds.sessions(tx), self._roster.members)
             ),
             jobs=tuple(

@@ -107,12 +107,13 @@ class LockView:
 
 @dataclass(frozen=True, slots=True)
 class VisitorView:
-    """An agent that somebody runs beside the room. `heard_s` since its last call; `holds` in words."""
+    """An agent that somebody runs beside the room. `heard_s` since its last call; `holds` and `state` in words."""
 
     name: str
     kind: str = "agent"
     heard_s: float = 0.0
     holds: str = ""
+    state: str = ""
 
 
 @dataclass(frozen=True, slots=True)
