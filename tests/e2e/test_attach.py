@@ -17,6 +17,7 @@ Json = dict[str, Any]
 async def attached(open_room: Open, *programs: str, **more: Any) -> Outside:
     """A room whose codebase is a repository of Ada's, attached."""
     one = await open_room(agent("HELPER"), start=False, **more)
+    one.env["CODEX_HOME"] = str(one.folder.parent / "codex")  # and not the tester's own
     git(one.folder, "init", "-q", "-b", "main")
     git(one.folder, "config", "user.name", "Ada")
     git(one.folder, "config", "user.email", "ada@example.org")

@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import re
+import signal
 from collections.abc import Collection
 from pathlib import Path
 from typing import Any
@@ -19,6 +21,8 @@ import relay
 
 #: Seconds for all that is asked of Codex: its start takes up to 3 s on a loaded machine.
 ASKED_S = 20.0
+#: Seconds that it has to end.
+END_S = 5.0
 _HEADER = re.compile(r"\s*\[{1,2}[^\[\]]*\]{1,2}\s*(#.*)?")
 
 
@@ -108,6 +112,8 @@ async def _app_server(program: str) -> Any:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,
             limit=16 << 20,
+            # npm's `codex` starts the program itself, which must end with it.
+            start_new_session=True,
         )
     except OSError as error:
         raise CannotTrust(f"{program} cannot be started: {error.strerror}") from None
@@ -123,6 +129,17 @@ async def _app_server(program: str) -> Any:
     except (ConnectionError, OSError) as error:
         raise CannotTrust(f"Codex cannot be asked: {error}") from None
     finally:
+        await _end(process)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """It ends with its input, which lets it finish what it writes; else by force, with all that it started."""
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        async with asyncio.timeout(END_S):
+            await process.wait()
+    except TimeoutError:
         with contextlib.suppress(ProcessLookupError):
-            process.kill()
+            os.killpg(process.pid, signal.SIGKILL)
         await process.wait()

@@ -25,6 +25,7 @@ OWN = """{
 @pytest.fixture
 async def one(tmp_path: Path) -> Outside:
     async with room(tmp_path / "code", settings()) as made:
+        made.env["CODEX_HOME"] = str(tmp_path / "codex")  # and not the tester's own
         git(made.folder, "init", "-q", "-b", "main")
         git(made.folder, "config", "user.name", "Ada")
         git(made.folder, "config", "user.email", "ada@example.org")
