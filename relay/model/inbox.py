@@ -62,6 +62,7 @@ class Inbox:
 
     def __init__(self) -> None:
         self.channel: Channel | None = None
+        #: The agent hears what is put from now on.
         self.opened = asyncio.Event()
         #: What was there when it was opened has been put.
         self.filled = asyncio.Event()
@@ -78,7 +79,8 @@ class Inbox:
         """Once it is closed it stays so."""
         if not self.closed:
             self.channel = channel
-            self.opened.set()
+            if self.hears:
+                self.opened.set()
 
     def close(self) -> None:
         """The turn takes nothing in any more; what waits comes with the next one."""

@@ -8,7 +8,7 @@ import pytest
 
 from relay.agents.factory import AgentSpec, CommandAgent, Permissions, SpecError, build_agent
 from relay.agents.registry import presets
-from relay.agents.setup.hooks import GEMINI_VARIABLE, gemini_file
+from relay.agents.setup.hooks import GEMINI_VARIABLE, GuardHook, gemini_file
 from relay.agents.setup.mcp import McpServer
 from relay.agents.setup.presets import Call, fill_template
 from relay.model import Turn
@@ -142,6 +142,26 @@ def test_the_room_s_server_is_handed_over() -> None:
     assert codex.index("resume") > codex.index("--config")
     for preset in ("claude", "codex"):
         assert "relay" not in " ".join(presets()[preset].arguments(Call(Permissions.READ_ONLY)))
+
+
+HOOK = GuardHook(("python", "-I", "guard_cli.py", "hook", "--agent", "BOT", "--config", "c.json"), Path("/x"))
+
+
+def test_a_hook_asks_before_a_tool_and_one_tells_after_it(tmp_path: Path) -> None:
+    words = presets()["claude"].arguments(Call(Permissions.EDIT, guard=HOOK))
+    told = json.loads(words[words.index("--settings") + 1])["hooks"]
+    assert set(told) == {"PreToolUse", "PostToolUse"}
+    assert told["PreToolUse"][0]["hooks"][0]["command"].startswith("python -I guard_cli.py hook --agent BOT")
+    assert told["PostToolUse"][0]["hooks"][0]["command"].startswith("python -I guard_cli.py told --agent BOT")
+    made = gemini_file(HOOK, "BOT", {GEMINI_VARIABLE: str(tmp_path / "none.json")}, tmp_path / "ours")
+    assert made is not None
+    hooks = json.loads(made.read_text())["hooks"]
+    assert hooks["BeforeTool"][0]["hooks"][0]["command"].endswith(
+        "hook --agent BOT --config c.json --format gemini"
+    )
+    assert hooks["AfterTool"][0]["hooks"][0]["command"].endswith(
+        "told --agent BOT --config c.json --format gemini"
+    )
 
 
 def test_gemini_has_it_from_a_file_of_defaults(tmp_path: Path) -> None:

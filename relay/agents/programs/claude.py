@@ -44,7 +44,7 @@ PROGRAM = Preset(
             asks=True,
         ),
     ),
-    deaf="This Claude Code reads its input once (it has no --input-format).",
+    deaf="This Claude Code reads its input once (it has no --input-format). A turn that may edit is told by a hook.",
     # Seen with claude-agent-acp 0.100.0, which has moved from `@zed-industries/claude-code-acp`.
     acp=AcpPreset(
         Preset(

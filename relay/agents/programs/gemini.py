@@ -96,7 +96,7 @@ PROGRAM = Preset(
     environment=hooks.gemini_environment,
     sign_in_codes=frozenset({41}),
     stream=GeminiStream,
-    deaf="Gemini CLI reads its input once.",
+    deaf="Gemini CLI reads its input once. Where relay runs as root, a turn that may edit is told by a hook.",
     acp=AcpPreset(
         Preset(
             title="Gemini CLI",

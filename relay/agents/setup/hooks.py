@@ -46,11 +46,21 @@ class GuardHook:
         """The hook as a line of a shell, which all three programs want."""
         return shlex.join([*self.command, "--format", form])
 
+    def told(self, form: str) -> str:
+        """The hook that tells its agent after a tool what is urgent (relay/app/guard/told_hook.py)."""
+        words = ["told" if word == "hook" else word for word in self.command]
+        return shlex.join([*words, "--format", form])
+
 
 def claude_arguments(hook: GuardHook) -> list[str]:
     """`--settings` is read on top of the user's own settings; hooks of all of them run."""
     run = {"type": "command", "command": hook.line("claude"), "timeout": HOOK_S}
-    return ["--settings", json.dumps({"hooks": {"PreToolUse": [{"matcher": CLAUDE_TOOLS, "hooks": [run]}]}})]
+    told = {"type": "command", "command": hook.told("claude"), "timeout": HOOK_S}
+    hooks = {
+        "PreToolUse": [{"matcher": CLAUDE_TOOLS, "hooks": [run]}],
+        "PostToolUse": [{"matcher": "*", "hooks": [told]}],
+    }
+    return ["--settings", json.dumps({"hooks": hooks})]
 
 
 def codex_arguments(hook: GuardHook) -> list[str]:
@@ -108,9 +118,10 @@ def gemini_file(
     try:
         settings = json.loads(before.read_text("utf-8"))
         groups = list(settings.get("hooks", {}).get("BeforeTool", []))
+        after = list(settings.get("hooks", {}).get("AfterTool", []))
         servers = dict(settings.get("mcpServers", {}))
     except FileNotFoundError:
-        settings, groups, servers = {}, [], {}
+        settings, groups, after, servers = {}, [], [], {}
     except (OSError, ValueError, AttributeError, TypeError):
         return None  # a comment in it, say
     content: dict[str, Any] = dict(settings)
@@ -122,7 +133,8 @@ def gemini_file(
             "timeout": HOOK_S * 1000,
         }
         groups.append({"matcher": GEMINI_TOOLS, "hooks": [run]})
-        content["hooks"] = {**settings.get("hooks", {}), "BeforeTool": groups}
+        after.append({"hooks": [{**run, "name": "relay-told", "command": hook.told("gemini")}]})
+        content["hooks"] = {**settings.get("hooks", {}), "BeforeTool": groups, "AfterTool": after}
     if mcp is not None:
         content["mcpServers"] = {**servers, NAME: gemini_entry(mcp)}
     text = json.dumps(content, indent=1) + "\n"

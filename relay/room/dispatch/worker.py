@@ -214,7 +214,7 @@ class WorkerPool:
         turn = self._turns.by_agent.get(agent)
         if turn is None or turn.plan.session != session:
             return []
-        if turn.inbox.channel is None:
+        if not turn.inbox.hears:
             turn.inbox.open(HOOK)
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(FILLED_S):
