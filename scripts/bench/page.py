@@ -23,6 +23,7 @@ TITLES = {
     "graph": "The graph of imports",
     "worktrees": "Worktrees",
     "guard": "The guard",
+    "steering": "Inside the turn",
     "commands": "The command line",
     "timeline": "The timeline",
     "memory": "Memory",

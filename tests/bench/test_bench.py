@@ -45,6 +45,7 @@ NAMES = {
     "worktrees": ["make 2 worktrees", "from one write to the working set", "working sets"],
     "guard": ["guard hook, as the presets", "git's hook for a commit, by a running room, processor time",
               "guard hook, with no room"],
+    "steering": ["heard, after the first tool boundary", "heard, after the post", "races with the turn's end: lost"],
     "commands": ["relay locks, processor time", "relay memory recall", "relay verify, processor time"],
     "long_life": ["the room is made", "the database, a post", "ready", "the last 100 entries", "100 older entries",
                   "search", "recall", "verify", "the transcript's archive", "archive of half a year of events"],

@@ -70,6 +70,8 @@ class RunningTurn:
     task: asyncio.Task[None]
     inbox: Inbox = field(default_factory=Inbox)
     news: asyncio.Event = field(default_factory=asyncio.Event)
+    #: The ids of what was put into its inbox.
+    told: set[str] = field(default_factory=set)
     #: Held while what it heard is recorded, and from its end on (`over_soon`).
     hearing: asyncio.Lock = field(default_factory=asyncio.Lock)
     over_soon: bool = False

@@ -83,7 +83,8 @@ async def feed(store: Store, turn: RunningTurn, *, only_steers: Callable[[], boo
         messages = await store.read(partial(unheard, agent=agent, after=after))
         for message in messages or ():
             after = message.number
-            if is_urgent(message, agent, only_steers=only_steers()):
+            if message.id not in turn.told and is_urgent(message, agent, only_steers=only_steers()):
+                turn.told.add(message.id)
                 inbox.put(SteeringMessage(message.id, told([message])))
         if not messages or len(messages) < MOST:
             inbox.filled.set()
