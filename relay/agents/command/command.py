@@ -148,8 +148,8 @@ class CommandAgent:
         return self._route
 
     def asks(self, route: Route | None, turn: Turn) -> bool:
-        """Does it ask before each edit on its way of hearing, and not by a hook? Where it does not hear that way after
-        all, a hook does both."""
+        """Does it ask before each edit on its way of hearing, and not by a hook? Where it does not hear that way
+        after all, a hook does both."""
         able = route is not None and route.asks and not self._asks_elsewhere and self._heard is None
         return able and self.judge is not None and self.guard(turn) is not None
 
