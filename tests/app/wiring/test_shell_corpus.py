@@ -14,7 +14,7 @@ from relay.airspace.worktrees.watcher import WorktreeWatcher
 from relay.code.shell.writes import writes_of
 from tests import engines
 from tests.app.wiring.recorded_room import SCHEMAS, RecordedRoom
-from tests.code.shell.test_writes import Command, commands, environment, made, state, told
+from tests.code.shell.test_writes import Command, commands, environment, made, shared, state, told
 from tests.engines import all_events
 from tests.git.repository import git, room
 from tests.outside import eventually
@@ -76,7 +76,7 @@ async def unseen(desk: RecordedRoom, command: Command) -> tuple[set[str], set[st
 
 async def test_what_the_words_do_not_say_is_recorded_while_the_turn_runs(desk: RecordedRoom) -> None:
     all_known = all_changed = 0
-    for command in commands():
+    for command in shared(commands()):
         if not command.untold:
             # Known before, which tests/code/shell/test_writes.py sees.
             all_changed += 1
