@@ -18,6 +18,8 @@ from scripts.bench.room_daemon import running
 #: What a command is asked that does not answer, or not soon, without a word more.
 WORDS = {
     "join": ["--say", "hello"],
+    "agents": ["doctor"],
+    "attach": ["claude", "--dry-run"],
     "guard": ["install"],
     "mcp": ["--agent", "BOT"],
     "memory": ["recall", "the parser"],

@@ -80,6 +80,7 @@ class GuardRoutes:
         body = await self._reader.exact_body(request, *fields, limit=MOST_WRITE)
         agent, session = self._name(body.text("agent")), body.maybe_text("session")
         body.maybe_text("tool")
+        body.maybe_text("cwd")
         if body.values.get("command") is not None:
             return await self._command(request, agent, session, body)
         many = body.values.get("paths") is not None
