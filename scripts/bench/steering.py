@@ -132,6 +132,7 @@ def races(folder: Path, count: int) -> Iterable[Figure]:
             give_up = time.monotonic() + 5
             while hearing(room) < batch // 2 and time.monotonic() < give_up:
                 time.sleep(0.01)
+            time.sleep(chance.random() * 0.4)
             for number in range(batch):
                 left -= 1
                 say(room, f"@A{number} race {left}.")

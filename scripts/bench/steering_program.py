@@ -6,6 +6,8 @@ which it appends one JSON a line, `{at, what: prompt|boundary|taken|late, text}`
 a random time of up to 100 ms.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import random
@@ -14,86 +16,102 @@ import threading
 import time
 import uuid
 from collections import deque
+from pathlib import Path
+from typing import Any
 
-TOOL_S, TOOLS = float(os.environ["BENCH_TOOL_S"]), int(os.environ["BENCH_TOOLS"])
-SEEN = open(os.environ["BENCH_SEEN"], "a", buffering=1)  # noqa: SIM115, PTH123
-queued: deque[dict] = deque()
-came = threading.Condition()
-ended = threading.Event()
+Json = dict[str, Any]
 
 
 def put(**event: object) -> None:
     print(json.dumps(event), flush=True)
 
 
-def see(what: str, text: str = "") -> None:
-    SEEN.write(json.dumps({"at": time.time(), "what": what, "text": text}) + "\n")
-
-
-def lifecycle(message: dict, state: str) -> None:
+def lifecycle(message: Json, state: str) -> None:
     put(type="command_lifecycle", command_uuid=message["uuid"], state=state, session_id="s")
 
 
-def read() -> None:
-    for line in sys.stdin:
-        message = json.loads(line)
-        if message["type"] == "control_request":
-            response = {"subtype": "success", "request_id": message["request_id"], "response": {}}
-            put(type="control_response", response=response)
-        elif message["type"] == "user":
-            with came:
-                queued.append(message)
-                lifecycle(message, "queued")
-                came.notify()
-    with came:
-        ended.set()
-        came.notify()
+class Program:
+    """One process: the prompt's turn, and one more for each message that came too late for it."""
 
+    def __init__(self) -> None:
+        self.tool_s, self.tools = float(os.environ["BENCH_TOOL_S"]), int(os.environ["BENCH_TOOLS"])
+        self.seen = Path(os.environ["BENCH_SEEN"]).open("a", buffering=1)  # noqa: SIM115 - it lives as long as we
+        self.queued: deque[Json] = deque()
+        self.came = threading.Condition()
+        self.ended = False
 
-def taken() -> list[dict]:
-    with came:
-        messages = list(queued)
-        queued.clear()
-    for message in messages:
-        lifecycle(message, "started")
-    return messages
+    def run(self) -> None:
+        threading.Thread(target=self.read, daemon=True).start()
+        what = "prompt"
+        while True:
+            with self.came:
+                self.came.wait_for(lambda: self.queued or self.ended)
+                if not self.queued:
+                    return
+                message = self.queued.popleft()
+            self.turn(message, what)
+            what = "late"
 
+    def read(self) -> None:
+        for line in sys.stdin:
+            message = json.loads(line)
+            if message["type"] == "control_request":
+                response = {"subtype": "success", "request_id": message["request_id"], "response": {}}
+                put(type="control_response", response=response)
+            elif message["type"] == "user":
+                with self.came:
+                    self.queued.append(message)
+                    lifecycle(message, "queued")
+                    self.came.notify()
+        with self.came:
+            self.ended = True
+            self.came.notify()
 
-def turn(first: dict, what: str) -> None:
-    see(what, first["message"]["content"])
-    lifecycle(first, "started")
-    put(type="system", subtype="init", session_id="s", capabilities=["msg_lifecycle_v1"])
-    under_way = [first]
-    for number in range(TOOLS if what == "prompt" else 0):
-        call = {"type": "tool_use", "id": f"t{number}", "name": "Bash", "input": {"command": "make test"}}
+    def see(self, what: str, text: str = "") -> None:
+        self.seen.write(json.dumps({"at": time.time(), "what": what, "text": text}) + "\n")
+
+    def turn(self, first: Json, what: str) -> None:
+        self.see(what, first["message"]["content"])
+        lifecycle(first, "started")
+        put(type="system", subtype="init", session_id="s", capabilities=["msg_lifecycle_v1"])
+        under_way = [first]
+        for number in range(self.tools if what == "prompt" else 0):
+            under_way += self.tool(f"t{number}")
+        answer = {"type": "text", "text": "done"}
+        put(type="assistant", message={"id": str(uuid.uuid4()), "content": [answer]})
+        uuids = [message["uuid"] for message in under_way]
+        usage = {"input_tokens": 1, "output_tokens": 1}
+        put(
+            type="result",
+            is_error=False,
+            result="done",
+            session_id="s",
+            usage=usage,
+            user_message_uuids=uuids,
+        )
+        for message in under_way:
+            lifecycle(message, "completed")
+
+    def tool(self, id: str) -> list[Json]:
+        """Use a tool; the messages that are taken in behind it."""
+        call = {"type": "tool_use", "id": id, "name": "Bash", "input": {"command": "make test"}}
         put(type="assistant", message={"id": str(uuid.uuid4()), "content": [call]})
-        time.sleep(TOOL_S or random.random() / 10)
-        put(type="user", message={"content": [{"type": "tool_result", "tool_use_id": f"t{number}"}]})
-        see("boundary")
-        for message in taken():
-            see("taken", message["message"]["content"])
-            under_way.append(message)
-    answer = {"type": "text", "text": "done"}
-    put(type="assistant", message={"id": str(uuid.uuid4()), "content": [answer]})
-    usage = {"input_tokens": 1, "output_tokens": 1}
-    uuids = [message["uuid"] for message in under_way]
-    put(type="result", is_error=False, result="done", session_id="s", usage=usage, user_message_uuids=uuids)
-    for message in under_way:
-        lifecycle(message, "completed")
+        time.sleep(self.tool_s or random.random() / 10)
+        put(type="user", message={"content": [{"type": "tool_result", "tool_use_id": id}]})
+        self.see("boundary")
+        with self.came:
+            messages = list(self.queued)
+            self.queued.clear()
+        for message in messages:
+            lifecycle(message, "started")
+            self.see("taken", message["message"]["content"])
+        return messages
 
 
-if "--help" in sys.argv:
-    print("--input-format --replay-user-messages")
-elif "--version" in sys.argv:
-    print("2.1.330")
-else:
-    threading.Thread(target=read, daemon=True).start()
-    what = "prompt"
-    while True:
-        with came:
-            came.wait_for(lambda: queued or ended.is_set())
-            if not queued:
-                break
-            message = queued.popleft()
-        turn(message, what)
-        what = "late"
+if __name__ == "__main__":
+    if "--help" in sys.argv:
+        print("--input-format --replay-user-messages")
+    elif "--version" in sys.argv:
+        print("2.1.330")
+    else:
+        Program().run()
