@@ -35,6 +35,7 @@ from relay.model import RESERVED_NAMES, STEWARD, Caller, Holds, Kind, Message
 from relay.room.dispatch.queue import skip_all
 from relay.room.dispatch.recovery import SESSION_HOLDER
 from relay.room.dispatch.roster import Roster
+from relay.room.dispatch.steering import is_urgent
 from relay.room.journal import ledger
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job
@@ -140,7 +141,7 @@ class SessionDesk:
             texts.append(await self._greeting(session))
         if call.name in _ALL or call.name in _BOUNDARY:
             told, answer["messages"] = await self._give(
-                session, lambda message: call.name in _ALL or told_messages.urgent(message)
+                session, lambda message: call.name in _ALL or is_urgent(message, session.agent)
             )
             texts.append(told)
         answer["context"] = "\n\n".join(text for text in texts if text)

@@ -29,15 +29,6 @@ from relay.store.ports import Tx
 MOST_WAITING = 50
 
 
-def urgent(message: Message) -> bool:
-    """It does not wait for the end of a turn: a person's word, an advisory, and what the room calls so. A line that
-    proves nobody waits."""
-    if "unverified" in message.meta:
-        return False
-    urgent = "steer" in message.meta or message.meta.get("urgent") is True
-    return urgent or message.kind in (Kind.HUMAN, Kind.ADVISORY)
-
-
 async def waiting(tx: Tx, agent: str) -> list[tuple[Job, Message]]:
     """The messages that nobody in the session has heard yet, the oldest first."""
     jobs = [Job.of_row(row) for row in await tx.all(Q.open_jobs_of_agent, agent=agent)][:MOST_WAITING]

@@ -95,7 +95,9 @@ async def hear(
     store: Store, turn: RunningTurn, ids: Collection[str], after: str, *, stopping: Callable[[], bool]
 ) -> None:
     """The turn's program has taken these messages in, after the tool `after`. Waits for a locked database, since the
-    receipt exists only here; once the turn is over nothing is recorded, and the messages come again."""
+    receipt exists only here; once the turn is over nothing is recorded, and the messages come again. Only what was
+    put into its inbox counts: a hook could name any message."""
+    ids = [id for id in ids if id in turn.told]
     async with turn.hearing:
         wait = 0.1
         while ids and not turn.over_soon:

@@ -297,6 +297,18 @@ async def test_nobody_poses_as_another_in_what_is_told(store: Store) -> None:
     assert text.count(f"{mark}>>>") == 1
 
 
+async def test_what_the_turn_was_not_told_is_not_heard(floor: Floor) -> None:
+    gate, heard = asyncio.Event(), list[str]()
+    floor.add("ALPHA", listening(heard, gate))
+    other = await floor.ask("nobody is asked")
+    await floor.ask("@ALPHA build it")
+    await floor.reach("active")
+    await floor.workers.heard("ALPHA", [other], "Bash")
+    assert await floor.states() == ["active"]
+    gate.set()
+    await floor.reach("done")
+
+
 async def test_a_message_of_an_agent_waits_for_the_next_turn(floor: Floor) -> None:
     gate, heard = asyncio.Event(), list[str]()
     floor.policy = replace(floor.policy, agent_mentions=True)
