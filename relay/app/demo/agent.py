@@ -51,15 +51,16 @@ def main() -> int:
     asked = match[1] if match else ""
     jobs = SCENES[args.scene].jobs
     turn = Work(me, Path.cwd(), args.pace, args.stubborn, jobs)
+    job = job_for(me, asked, jobs)
     if "[RELAY]" in asked and ("HOLD" in asked or "INTENT" in asked):
-        print(turn.answer(asked))
+        # A loaded machine may put an advisory and a person's message into one turn: both are answered.
+        print("\n\n".join([*([turn.do(job)] if job else []), turn.answer(asked)]))
         return 0
     settle = _SETTLE.search(asked)
     settles = next((job.settles for job in jobs if job.agent == me and job.settles), "")
     if settle and settles:
         print(asyncio.run(resolve(settle[1], settles)))
         return 0
-    job = job_for(me, asked, jobs)
     if job and job.instead and NOT_PASSED in asked:
         print(turn.mend(job))
         return 0

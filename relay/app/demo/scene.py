@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 SESSION = "src/shop/session.py"
 VISITS = "src/shop/visits.py"
-TOKENS = "src/shop/tokens.py"
+CART = "src/shop/cart.py"
 DOCS = "docs/sessions.md"
 
 FILES = {
@@ -62,7 +62,7 @@ def close(session_id):
     """Sign a customer out."""
     _open.pop(session_id, None)
 ''',
-    TOKENS: '''\
+    "src/shop/tokens.py": '''\
 """Tokens that stand for a session in a link."""
 
 from shop.session import find
@@ -73,7 +73,7 @@ def owner(token):
     session = find(token)
     return session.customer if session else None
 ''',
-    "src/shop/cart.py": '''\
+    CART: '''\
 """What a customer is about to buy."""
 
 
@@ -146,18 +146,18 @@ JOBS = (
     ),
     Job(
         "BEN",
-        "tokens",
-        "please refuse malformed tokens (tokens)",
+        "counts",
+        "please refuse an empty line in a cart (counts)",
         (
             Edit(
-                TOKENS,
-                '    """Whose token it is, or None."""\n',
-                '    """Whose token it is, or None."""\n'
-                "    if len(token) != 32 or not token.isalnum():\n"
-                "        return None\n",
+                CART,
+                "    def add(self, article, count=1):\n",
+                "    def add(self, article, count=1):\n"
+                "        if count < 1:\n"
+                '            raise ValueError("count must be 1 or more")\n',
             ),
         ),
-        "Malformed tokens are refused before they are looked up.",
+        "A line of a cart has a count of 1 or more now.",
     ),
     Job(
         "CLEO",
