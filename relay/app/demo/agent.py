@@ -89,12 +89,14 @@ class Work:
     def __init__(self, me: str, folder: Path, pace: float, stubborn: bool, jobs: Sequence[Job]) -> None:
         self.me, self.folder, self.pace, self.stubborn = me, folder, pace, stubborn
         self.jobs = jobs
+        #: It was asked in the middle of this turn what it will touch.
+        self.intent_asked = False
         self.note = folder / self._git("rev-parse", "--git-path", "relay-demo-job").strip()
 
     def do(self, job: Job) -> str:
         """Do the job, or go round when the guard says so."""
         self.note.write_text(job.word)
-        self._declare(sorted({edit.path for edit in job.edits}))
+        self._declare(_paths(job))
         for edit in job.edits:
             time.sleep(self.pace)
             refused = self._refused(edit)
@@ -113,7 +115,7 @@ class Work:
                 return self._on_the_way(job)
         if job.commit:
             self._commit(job.commit)
-        return job.say
+        return f"{job.say}\n{_intent(job)}" if self.intent_asked else job.say
 
     def _on_the_way(self, job: Job) -> str:
         whole = next((one for one in self.jobs if one.word == job.of), job)
@@ -124,6 +126,7 @@ class Work:
         asked = {"hook_event_name": "PostToolUse", "tool_name": tool, "cwd": str(self.folder)}
         told = self._hook("told", asked).get("hookSpecificOutput", {}).get("additionalContext", "")
         steer = _STEER.search(told) if "[RELAY]" in told else None
+        self.intent_asked |= "[RELAY]" in told and "INTENT" in told
         gives_way = steer is not None and self.me in re.split(r"[, ]+", steer[1])
         return gives_way and not self.stubborn and bool(job.instead or job.of)
 
@@ -143,10 +146,9 @@ class Work:
         steer = _STEER.search(advisory)
         if job and job.instead and steer and self.me in re.split(r"[, ]+", steer[1]):
             return self._go_round(job)
-        paths = sorted({edit.path for edit in job.edits}) if job else []
-        if not paths:
+        if job is None or not job.edits:
             return "I will touch no more files."
-        return f"I work on {', '.join(paths)}.\nINTENT: {', '.join(paths)}"
+        return f"I work on {', '.join(_paths(job))}.\n{_intent(job)}"
 
     def _go_round(self, job: Job) -> str:
         for path in {edit.path for edit in job.edits}:
@@ -210,6 +212,14 @@ class Work:
     def _git(self, *words: str) -> str:
         ran = subprocess.run(["git", *words], cwd=self.folder, capture_output=True, text=True, check=True)
         return ran.stdout
+
+
+def _intent(job: Job) -> str:
+    return f"INTENT: {', '.join(_paths(job)) or 'none'}"
+
+
+def _paths(job: Job) -> list[str]:
+    return sorted({edit.path for edit in job.edits})
 
 
 if __name__ == "__main__":
