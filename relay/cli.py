@@ -32,6 +32,7 @@ COMMANDS = {
     "detach": "Undo `relay attach`: every file is as it was.",
     "airspace": "How close agents are in the code (`relay airspace --help`).",
     "agents": "Can each agent take a turn, and does it hear what is said while it works (`doctor`)?",
+    "inbox": "What needs you in the room, and doing something about it (`relay inbox --help`).",
     "locks": "Show who holds which files, or take a lock from its holder (`relay locks --help`).",
     "work": "Show the tasks, submit one, or reopen one (`relay work --help`).",
     "sessions": "Show the sessions of agents, or end one (`relay sessions --help`).",
@@ -67,6 +68,7 @@ _ELSEWHERE = {
     "metrics": "relay.app.verification.metrics.command",
     "memory": "relay.app.memory.command",
     "demo": "relay.app.demo.story",
+    "inbox": "relay.app.needs.command",
 }
 _OWN = frozenset(
     {
@@ -88,6 +90,7 @@ _OWN = frozenset(
         "verify-policy",
         "land",
         "fleet",
+        "inbox",
     }
 )
 #: Those that print with rich, or may run an executor that does.

@@ -165,8 +165,9 @@ def _agent_rules(agent: dict[str, Any], at: str, seen: dict[str, int], index: in
 def update_agent(path: str | os.PathLike[str], name: str, changes: Mapping[str, Any]) -> Settings:
     """Change keys of one agent in the file, and give the new settings; None takes a key out.
 
-    Every other byte stays; the file is replaced in one step. Raises ConfigError, and writes nothing, when
-    the file or the result is not a good configuration, KeyError when it has no agent of that name, OSError.
+    A mapping changes keys of an object. Every other byte stays; the file is replaced in one step. Raises ConfigError,
+    and writes nothing, when the file or the result is not a good configuration, KeyError when it has no agent of that
+    name, OSError.
     Blocks: call it in a thread.
     """
 
@@ -174,7 +175,16 @@ def update_agent(path: str | os.PathLike[str], name: str, changes: Mapping[str, 
         names = settings.agent_names
         if name not in names:
             raise KeyError(name)
-        return jsonc.change_object(text, ("agents", names.index(name)), changes)
+        at = ("agents", names.index(name))
+        agent = jsonc.parse(text)["agents"][at[1]]
+        for key, value in changes.items():
+            if isinstance(value, Mapping) and isinstance(agent.get(key), dict):
+                text = jsonc.change_object(text, (*at, key), value)
+            else:
+                text = jsonc.change_object(
+                    text, at, {key: dict(value) if isinstance(value, Mapping) else value}
+                )
+        return text
 
     return _update(path, change)
 

@@ -226,6 +226,9 @@ class RoomSettings:
     hop_limit: int = setting(
         "turns that agents may give each other before a person says `/continue`", 4, low=1
     )
+    silent_after_s: float = setting(
+        "seconds without a word of an agent at work, after which the inbox names it", 600.0, low=10.0
+    )
 
 
 @dataclass(frozen=True, slots=True)

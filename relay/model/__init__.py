@@ -37,15 +37,14 @@ from relay.model.ports import (
     Board,
     BoardChange,
     BoardTask,
-    Explorations,
     Handoffs,
     HeldPaths,
     Holds,
+    Orders,
     Remembered,
     Spoken,
     Timeline,
     TurnsAtWork,
-    Verifications,
     Voice,
 )
 from relay.model.refusals import CUT_OFF, SESSION_ID, Caller, Fault, Refusal

@@ -12,14 +12,12 @@ if TYPE_CHECKING:
         AnswerHandoff,
         Decide,
         DeclareIntent,
-        Exploring,
         ForceRelease,
         Forget,
         HandOn,
         Recall,
         Remember,
         RunPipeline,
-        Verifying,
     )
     from relay.model.guards import HeldPath
     from relay.model.messages import Message
@@ -224,7 +222,8 @@ class AgentConfig(Protocol):
     """The agents' entries in config.json."""
 
     async def set_agent(self, agent: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """Write an agent's model, effort or `enabled`, and take it over: `{success}`. Raises a room's refusal."""
+        """Write an agent's model, effort, `enabled` or limits of its budget, and take it over: `{success}`. Raises
+        Refusal."""
         ...
 
 
@@ -245,8 +244,8 @@ class HeldPaths(Protocol):
 
 
 class Timeline(Protocol):
-    """What the room's commands ask of the timeline and of conflicts: what writes files or waits for git, so not in
-    the transaction of an answer. `action`: one of those that the part knows."""
+    """What the room's commands ask of the timeline, of conflicts and of the configuration: what writes files or waits
+    for git, so not in the transaction of an answer. `action`: one of those that the part knows."""
 
     async def carry_out(self, action: Any, *, by: str, source_key: str) -> str:
         """Do what a person orders, once for each `source_key`, also when the room is ended in between; gives the
@@ -270,28 +269,12 @@ class Remembered(Protocol):
         ...
 
 
-class Explorations(Protocol):
-    """What the room's commands ask of explorations."""
+class Orders(Protocol):
+    """What the room's commands ask of a wing: explorations, verification and landing, the inbox."""
 
-    async def carry_out(
-        self,
-        tx: Any,
-        action: Exploring,
-        *,
-        by: str,
-        cause: Sequence[str] = (),
-    ) -> str:
-        """Order what a person wants; gives the room's answer. What takes time is done afterwards. Runs in the
-        caller's transaction. Raises Refusal, with nothing changed."""
-        ...
-
-
-class Verifications(Protocol):
-    """What the room's commands ask of verification and landing."""
-
-    async def carry_out(self, tx: Any, action: Verifying, *, by: str, cause: Sequence[str] = ()) -> str:
-        """Do what a person orders; gives the room's answer. What takes time is done afterwards. Runs in the caller's
-        transaction. Raises Refusal, with nothing changed."""
+    async def carry_out(self, tx: Any, action: Any, *, by: str, cause: Sequence[str] = ()) -> str:
+        """Order what a person wants; gives the room's answer. `action`: one of those that the wing knows. What takes
+        time is done afterwards. Runs in the caller's transaction. Raises Refusal, with nothing changed."""
         ...
 
 

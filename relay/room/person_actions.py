@@ -13,7 +13,7 @@ from typing import Any
 
 from relay.log.events import Lane
 from relay.model import TASK_STATUSES, AgentConfig, Board, Fault, Refusal, references
-from relay.model.actions import Action, AddTask, Answer, Cancel, MoveTask, Retry, Route, Status
+from relay.model.actions import Action, AddTask, Answer, Cancel, MoveTask, Retry, Route, Status, Steer
 from relay.room.journal import ledger
 from relay.room.poster import Poster
 from relay.room.reader import Reader
@@ -46,6 +46,10 @@ class PersonActions:
             # A turn may run on after its agent has left the configuration.
             if not (isinstance(action, Cancel) and self._reader.is_working(agent)):
                 self._reader.require_agent(agent)
+        if isinstance(action, Steer):
+            # A message: its receipts are its answer.
+            posted = await self._poster.post(action.line(), name=by)
+            return Answer(True, f"Said to {', '.join(action.agents)} ({references.message(posted.number)}).")
         id = ledger.new_id()
         with self._steward.answer_to(id) as answer:
             await self._poster.post(action.line(), name=by, action=action, id=id)

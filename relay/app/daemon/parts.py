@@ -28,6 +28,8 @@ from relay.app.merge.behaviour_checks import BehaviourChecks
 from relay.app.merge.exploration.room_actions import ExplorationActions
 from relay.app.merge.exploration.worker import ExplorationWorker
 from relay.app.merge.resolving import ConflictService
+from relay.app.needs.budgets import BudgetOrders
+from relay.app.needs.inbox import NeedsInbox
 from relay.app.runtime.instance import InstanceRecord
 from relay.app.runtime.room_token import RoomToken
 from relay.app.verification.metrics.gauges import MetricGauges
@@ -59,6 +61,7 @@ from relay.faces.timeline import TimelineService
 from relay.git.run import GitError
 from relay.log import follow
 from relay.memory.episodic.vectors import Vectors
+from relay.model import actions
 from relay.room.advisory_voice import RoomVoice
 from relay.room.dispatch.permissions import PermissionBroker
 from relay.room.dispatch.roster import Roster
@@ -232,6 +235,8 @@ class Parts:
             None if self.fleet.alone else elsewhere,
         )
         self.services.conflicts.standing = self.conflict_service.standing
+        self.reload = Reload(settings, self)
+        self.needs = NeedsInbox(self.roster, self.turns, board, self.permissions, settings, clock=clock)
         handlers = ActionHandlers(
             board,
             self.roster,
@@ -243,9 +248,15 @@ class Parts:
             orders,
             TimelineActions(self.rewinds, self.moments),
             MemoryActions(store, hop_decay=lambda: settings.current.memory.hop_decay),
-            ExplorationActions(settings, registry),
-            self.conflict_service,
-            self.verification.orders,
+            outside={
+                actions.Resolve: self.conflict_service,
+                actions.RaiseBudget: BudgetOrders(self.reload),
+            },
+            orders={
+                actions.Exploring: ExplorationActions(settings, registry),
+                actions.Verifying: self.verification.orders,
+                actions.Needing: self.needs,
+            },
         )
         self.steward = Steward(
             store,
@@ -262,7 +273,6 @@ class Parts:
         self.token = RoomToken(store, self.auth, now.token_path, now.member)
         self.trouble = Trouble(store, self.supervisor, self.transcript, self.token)
         self.recovery = Recovery(store, settings, self.turns, record.holder, self.fleet, self.roster)
-        self.reload = Reload(settings, self)
         about = About(
             name=now.room_name,
             version=relay.__version__,

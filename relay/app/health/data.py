@@ -18,7 +18,7 @@ from relay.coordination.tasks.projection import TasksFile, strays
 from relay.log import events
 from relay.log.verify import verify
 from relay.model import STEWARD, references
-from relay.room.dispatch.breaker import BreakerState
+from relay.room.dispatch.breaker import BreakerState, in_a_row
 from relay.room.journal import ledger
 from relay.store.ports import Row, Tx, load_migrations, schema_id
 
@@ -153,7 +153,7 @@ async def breakers(context: CheckContext) -> Check:
             continue
         if row["state"] != BreakerState.CLOSED:
             state, so = _STATES[row["state"]]
-            text = f"{row['agent']}'s circuit is {state} after {row['failures']} failures in a row: {so}"
+            text = f"{row['agent']}'s circuit is {state} after {in_a_row(row['failures'])}: {so}"
             seen.append(
                 warning(
                     "breakers",

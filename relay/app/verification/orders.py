@@ -1,4 +1,4 @@
-"""What people order of verification and landing, as actions of the room (`relay.model.ports.Verifications`).
+"""What people order of verification and landing, as actions of the room (`relay.model.ports.Orders`).
 
 Invariant: an order is one transaction; whoever carries it out is woken by its event.
 """

@@ -120,3 +120,8 @@ def fate(failure: FailureClass, attempts: int, max_attempts: int) -> Fate:
 def backoff_s(attempts: int, base_s: float, most_s: float, chance: float) -> float:
     """Seconds until the next attempt: doubling, at most `most_s`, and spread by `chance` in [0, 1)."""
     return float(min(most_s, base_s * 2 ** max(0, attempts - 1)) * (0.5 + 0.5 * chance))
+
+
+def in_a_row(failures: int) -> str:
+    """The failures for people: `1 failure in a row`, `3 failures in a row`."""
+    return f"{failures} failure{'s' * (failures != 1)} in a row"

@@ -20,7 +20,7 @@ from relay.log.encoding import dumps
 from relay.log.events import Lane, NewEvent
 from relay.model import FailureClass, Message
 from relay.room.dispatch import helpers
-from relay.room.dispatch.breaker import BreakerState, CircuitBreaker, Verdict
+from relay.room.dispatch.breaker import BreakerState, CircuitBreaker, Verdict, in_a_row
 from relay.room.dispatch.budget import DAY_S, HOUR_S, Exhausted, Spent, exhausted
 from relay.room.dispatch.roster import Policy
 from relay.room.dispatch.turns import Given, Idle, Plan, Recollection, message_text
@@ -97,9 +97,7 @@ async def claim_next_dispatch(
         return Idle(breaker.parked_until)
     if verdict is Verdict.SKIP:
         at = breaker.retry_at or now
-        reason = (
-            f"circuit open after {breaker.failures} failure{'' if breaker.failures == 1 else 's'} in a row"
-        )
+        reason = f"circuit open after {in_a_row(breaker.failures)}"
         # Only said now: the job keeps why it was skipped, which stays true once the circuit is closed.
         then = f"; one attempt at {clock_time(at, now)}, or now by `/try @{policy.agent}`"
         await skip_all(tx, waiting, reason, "circuit_open", now=now, then=then)

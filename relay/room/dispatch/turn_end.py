@@ -17,7 +17,7 @@ from relay.log.encoding import dumps
 from relay.log.events import NewEvent
 from relay.model import FailureClass, Kind, Message, references
 from relay.room.dispatch import helpers
-from relay.room.dispatch.breaker import BreakerState, CircuitBreaker, Fate, backoff_s, fate
+from relay.room.dispatch.breaker import BreakerState, CircuitBreaker, Fate, backoff_s, fate, in_a_row
 from relay.room.dispatch.queue import ADVISORY, keep_breaker, load_breaker
 from relay.room.dispatch.turns import Outcome, Plan
 from relay.room.journal import ledger
@@ -213,7 +213,7 @@ async def _fail(
         await ledger.agent_state(tx, plan.agent, "circuit_open", plan.asked.id, [ended.id], **counts)
         await ledger.say(
             tx,
-            f"{plan.agent}'s circuit is open after {after.failures} failures in a row: it gets no work until "
+            f"{plan.agent}'s circuit is open after {in_a_row(after.failures)}: it gets no work until "
             f"{clock_time(after.retry_at or now, now)}, then one attempt. `/try @{plan.agent}` makes it now.",
             now=now,
             about=plan.asked.id,

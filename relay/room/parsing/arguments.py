@@ -6,15 +6,31 @@ Pure.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 
 from relay.model import references
-from relay.model.actions import Status
+from relay.model.actions import Action, Status
 from relay.model.references import Thing
 
 #: Characters of a reason that people read in one glance.
 MAX_REASON = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command. `parse` takes the rest of the body and the names of the agents; it raises WrongArguments."""
+
+    usage: str
+    help: str
+    example: str
+    parse: Callable[[str, Sequence[str]], Action]
+
+    @property
+    def name(self) -> str:
+        """The command's word, with its slash."""
+        return self.usage.split()[0]
 
 
 class WrongArguments(Exception):

@@ -31,10 +31,12 @@ from relay.room.parsing import (
     lock_commands,
     memory_commands,
     merge_commands,
+    needs_commands,
     timeline_commands,
     verification_commands,
 )
 from relay.room.parsing.arguments import (
+    Command,
     WrongArguments,
     agents_of,
     number_of,
@@ -49,21 +51,6 @@ class Problem:
 
     command: str
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Command:
-    """One command. `parse` takes the rest of the body and the names of the agents; it raises WrongArguments."""
-
-    usage: str
-    help: str
-    example: str
-    parse: Callable[[str, Sequence[str]], Action]
-
-    @property
-    def name(self) -> str:
-        """The command's word, with its slash."""
-        return self.usage.split()[0]
 
 
 def _add_task(rest: str, _agents: Sequence[str]) -> Action:
@@ -316,6 +303,19 @@ COMMANDS: tuple[Command, ...] = (
         "compare, `take` merges one (with files from others), `end` none",
         "/explore 3 Cache the answers of lookup()",
         exploration_commands.explore,
+    ),
+    Command("/inbox", "what needs you, with what you can do about it", "/inbox", needs_commands.inbox),
+    Command(
+        "/later <id> [undo]",
+        "take something out of the inbox until tomorrow (its id is in `relay inbox` and in the page)",
+        "/later job:17",
+        needs_commands.later,
+    ),
+    Command(
+        "/budget @AGENT turns_per_hour | tokens_per_day | usd_per_day <limit>",
+        "set a limit of an agent's budget",
+        "/budget @CODEX usd_per_day 10",
+        needs_commands.budget,
     ),
     Command(
         "/land [@AGENT... | all | cancel @AGENT]",

@@ -31,8 +31,17 @@ GUARDED = (
     | actions.Verify
     | actions.Approve
     | actions.Reject
+    | actions.RaiseBudget
+    | actions.PutOff
 )
 #: Of these: what is told to agents later as the word of whoever ordered it.
 QUOTED = actions.Remember | actions.Decide | actions.Forget
 #: Actions that write files, or wait for git: they are done before the transaction of their answer, and once.
-OUTSIDE = actions.Rewind | actions.UndoRewind | actions.RedoRewind | actions.MakeCheckpoint | actions.Resolve
+OUTSIDE = (
+    actions.Rewind
+    | actions.UndoRewind
+    | actions.RedoRewind
+    | actions.MakeCheckpoint
+    | actions.Resolve
+    | actions.RaiseBudget
+)

@@ -7,22 +7,21 @@ An unverified entry may ask, but lifts no guard.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from relay.model import (
     STEWARD,
     Airspace,
     Board,
-    Explorations,
     Handoffs,
     Holds,
     Message,
+    Orders,
     PermissionOption,
     Refusal,
     Remembered,
     Timeline,
-    Verifications,
     actions,
     references,
 )
@@ -90,15 +89,16 @@ class ActionHandlers:
         handoffs: Handoffs,
         timeline: Timeline | None = None,
         memory: Remembered | None = None,
-        explorations: Explorations | None = None,
-        conflicts: Timeline | None = None,
-        verifications: Verifications | None = None,
+        outside: Mapping[type[Action], Timeline] | None = None,
+        orders: Mapping[type[Action], Orders] | None = None,
     ) -> None:
+        """`outside`: by action, what carries out one of `OUTSIDE` that is none of the timeline's; `orders`: by a kind
+        of actions, the wing that carries them out."""
         self._board, self._roster, self._turns, self._holds = board, roster, turns, holds
         self._airspace, self._permissions, self._overview = airspace, permissions, overview
         self._handoffs = handoffs
-        self._timeline, self._memory, self._explorations = timeline, memory, explorations
-        self._conflicts, self._verifications = conflicts, verifications
+        self._timeline, self._memory = timeline, memory
+        self._outside, self._orders = outside or {}, orders or {}
 
     def asks(self, permit: actions.Permit) -> bool:
         """Does what it answers wait here, in this member of the fleet?"""
@@ -128,7 +128,7 @@ class ActionHandlers:
         if isinstance(action, actions.AnswerHandoff | actions.RunPipeline):
             await self._handoffs.check(action)
             return None
-        part = self._conflicts if isinstance(action, actions.Resolve) else self._timeline
+        part = self._outside.get(type(action), self._timeline)
         if part is None:
             raise Refusal("This room has no timeline.", "")
         return Result(await part.carry_out(action, by=order.by, source_key=f"order:{order.message.id}"))
@@ -189,14 +189,12 @@ class ActionHandlers:
                 by, message, cause = order.by, order.message, order.cause
                 carry_out = self._remembered().carry_out
                 return Result(await carry_out(tx, action, by=by, message=message, cause=cause))
-            case actions.Exploring():
-                if self._explorations is None:
-                    raise Refusal("This room explores nothing.", "")
-                return Result(await self._explorations.carry_out(tx, action, by=order.by, cause=order.cause))
-            case actions.Verifying():
-                if self._verifications is None:
-                    raise Refusal("This room verifies nothing.", "")
-                return Result(await self._verifications.carry_out(tx, action, by=order.by, cause=order.cause))
+            case actions.Exploring() | actions.Verifying() | actions.Needing():
+                wing = next((wing for kind, wing in self._orders.items() if isinstance(action, kind)), None)
+                if wing is None:
+                    raise Refusal("This room has no part that does it.", "")
+                text = await wing.carry_out(tx, action, by=order.by, cause=order.cause)
+                return Result(text, for_people=isinstance(action, actions.ShowNeeds))
             case actions.Steer(agents):
                 # A person's is a message and never comes here; this is a line that proves nobody.
                 raise Refusal(

@@ -18,7 +18,7 @@ from relay.model.actions import EndExploration, Explore, Exploring, ShowExplorat
 
 
 class ExplorationActions:
-    """Carries the room's actions out (`relay.model.ports.Explorations`)."""
+    """Carries the room's actions out (`relay.model.ports.Orders`)."""
 
     def __init__(self, settings: LiveSettings, registry: WorktreeRegistry) -> None:
         self._settings, self._registry = settings, registry

@@ -1,0 +1,92 @@
+"""`relay inbox`: what needs you in the running room, and doing something about it (docs/inbox.md)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import quote
+
+from relay.app.runtime.daemon_requests import agents_key, ask_daemon, author_of, state_of
+from relay.app.runtime.git_person import git_person
+from relay.base.durations import parse_iso, rough_duration
+from relay.base.terminal_text import fail, safe, safe_line, tame
+from relay.config.command_line import command, script
+from relay.config.loading import load_for_command
+from relay.config.locate import add_config_option, find
+
+#: Seconds that the room may take: an action waits up to 20 s for its answer.
+ANSWER_S = 30.0
+
+
+def main(words: Sequence[str]) -> int:
+    """The command; gives its exit code: 0 = did it, 1 = could not, 2 = wrong use."""
+    args = _parser().parse_args(words)
+    if (args.need is None) != (args.action is None):
+        return fail("give the id of what needs you and an action, as `relay inbox` shows them", 2)
+    if agents_key():
+        return fail("the inbox is a person's, and this is an agent's turn")
+    settings = load_for_command(find(args.config))
+    state = state_of(settings)
+    if state is None:
+        return fail(f"the room is not running; start it with {script('scripts/start.sh')}")
+    url = f"{state['url']}/api/needs"
+    try:
+        key, author = author_of(settings, args.name or git_person(settings.repo, settings.agent_names))
+        if args.need is None:
+            needs = ask_daemon(url, timeout_s=ANSWER_S, key=key)
+            print(json.dumps(needs) if args.json else safe(_listed(tame(needs))))
+            return 0
+        asked = {**author, "action": args.action, **({"text": args.text} if args.text else {})}
+        done = ask_daemon(f"{url}/{quote(args.need, safe='')}", timeout_s=ANSWER_S, key=key, body=asked)
+    except HTTPError as error:
+        return _refused(error, args.json)
+    except (OSError, HTTPException, ValueError) as error:
+        return fail(f"the room at {state['url']} does not answer ({getattr(error, 'reason', error)})")
+    print(json.dumps(done) if args.json else safe(str(tame(done)["reason"])))
+    return 0 if done.get("success") else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="relay inbox",
+        description="What needs you in the room, the newest first. With an ID and an ACTION: do it.",
+    )
+    parser.add_argument("need", nargs="?", metavar="ID", help="of what needs you")
+    parser.add_argument("action", nargs="?", metavar="ACTION", help="what is to be done about it")
+    parser.add_argument("text", nargs="?", metavar="TEXT", help="where the action takes one")
+    parser.add_argument("--name", help="your name in the room (the one that git has for you)")
+    parser.add_argument("--json", action="store_true", help="print the answer as JSON")
+    add_config_option(parser)
+    return parser
+
+
+def _listed(needs: Sequence[dict[str, Any]]) -> str:
+    if not needs:
+        return "Nothing needs you."
+    lines = []
+    for need in needs:
+        age = rough_duration(max(0.0, time.time() - parse_iso(need["at"])))
+        lines += [f"{safe_line(need['about'])}, {age} ago: {safe_line(need['text'], 400)}"]
+        for action in need["actions"]:
+            text = f" “<{action['asks']}>”" if action["asks"] else ""
+            typed = command(f"inbox {need['id']} {action['name']}{text}").strip("`")
+            lines.append(f"  {safe_line(action['label'], 40):<28} {typed}")
+        lines.append("")
+    return "\n".join(lines).rstrip()
+
+
+def _refused(error: HTTPError, as_json: bool) -> int:
+    try:
+        answer = json.loads(error.read())
+        refusal = answer["error"]
+        text = f"{refusal['message']} {refusal.get('fix') or ''}".strip()
+    except (OSError, HTTPException, ValueError, KeyError, TypeError):
+        return fail(f"the room refused it: HTTP {error.code}")
+    if as_json:
+        print(json.dumps(answer))
+    return fail(text, 2 if error.code == 400 else 1)

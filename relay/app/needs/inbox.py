@@ -1,0 +1,125 @@
+"""The inbox of the room: what needs a person now, the newest first, and what a person does about it.
+
+Invariant: whatever a button does is an action of that person in the room, as if it had been typed. Nothing is kept
+of a need but until when it is put off.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from relay.app.needs import found
+from relay.app.needs.need import Kind, Need
+from relay.base.durations import clock_time, parse_iso, rough_duration
+from relay.base.terminal_text import safe_line
+from relay.config.settings import LiveSettings
+from relay.log import events
+from relay.log.encoding import dumps
+from relay.model import Board, Refusal
+from relay.model.actions import Needing, PutOff, ShowNeeds
+from relay.room.dispatch.budget import DAY_S
+from relay.room.dispatch.permissions import PermissionBroker, code_span
+from relay.room.dispatch.roster import Roster
+from relay.room.dispatch.running import RunningTurns
+from relay.store.ports import Tx
+
+#: The setting of the database that says what is put off: `{need: until}`, Unix seconds.
+_LATER = "needs_later"
+
+
+class NeedsInbox:
+    """Reads in the caller's transaction."""
+
+    def __init__(
+        self,
+        roster: Roster,
+        turns: RunningTurns,
+        board: Board,
+        permissions: PermissionBroker,
+        settings: LiveSettings,
+        *,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._roster, self._turns, self._board, self._permissions = roster, turns, board, permissions
+        self._settings, self._clock = settings, clock
+
+    async def read(self, tx: Tx) -> list[Need]:
+        """What needs a person now, the newest first."""
+        now, later = self._clock(), await _put_off(tx)
+        needs = [need for need in await self._all(tx, now) if later.get(need.id, 0.0) <= now]
+        return sorted(needs, key=lambda need: need.at, reverse=True)
+
+    async def _all(self, tx: Tx, now: float) -> list[Need]:
+        members = self._roster.members
+        agents = await found.agent_needs(tx, members, now)
+        return [
+            *await found.collisions(tx, members),
+            *found.permissions(self._permissions.pending),
+            *await found.approval_needs(tx),
+            *await found.conflict_needs(tx),
+            *agents,
+            *await found.unanswered(tx, members, [need.about for need in agents], now),
+            *await found.tasks(tx, self._board),
+            *await found.questions(tx, members, now),
+            *found.silent(self._working(), self._settings.current.room.silent_after_s, now),
+            *await found.handoff_needs(tx),
+            *await found.exploration_needs(tx),
+            *await found.held(tx),
+            *await found.not_landed(tx, members, now),
+        ]
+
+    def _working(self) -> dict[str, tuple[float, float]]:
+        working = {}
+        for name, turn in self._turns.by_agent.items():
+            last = self._turns.log_of(name, 1)
+            heard = parse_iso(last[0]["ts"]) if last else 0.0
+            working[name] = (turn.plan.started_at, heard)
+        return working
+
+    async def carry_out(self, tx: Tx, action: Needing, *, by: str, cause: Sequence[str] = ()) -> str:
+        """`/inbox` and `/later`; the room's answer, as markdown. Raises Refusal."""
+        if isinstance(action, ShowNeeds):
+            return said(await self.read(tx), self._clock())
+        assert isinstance(action, PutOff)
+        now = self._clock()
+        later = {id: until for id, until in (await _put_off(tx)).items() if until > now}
+        if action.undo:
+            if later.pop(action.need, None) is None:
+                raise Refusal(f"{action.need} is not put off.", "`/inbox` shows what needs you.")
+            text = f"{code_span(action.need)} is in the inbox again."
+        else:
+            need = next((need for need in await self._all(tx, now) if need.id == action.need), None)
+            if need is None:
+                raise Refusal(f"Nothing in the inbox is {action.need}.", "`/inbox` shows what needs you.")
+            until = later[need.id] = need.ends if need.kind is Kind.BUDGET and need.ends else now + DAY_S
+            back = PutOff(need.id, undo=True).line()
+            text = (
+                f"{by} put {code_span(need.id)} off until {clock_time(until, now)}. `{back}` brings it back."
+            )
+        await events.put_setting(tx, _LATER, dumps(later))
+        return text
+
+
+async def _put_off(tx: Tx) -> dict[str, float]:
+    return dict(json.loads(await events.setting(tx, _LATER) or "{}"))
+
+
+def said(needs: Sequence[Need], now: float) -> str:
+    """The inbox for people, as markdown. Pure."""
+    if not needs:
+        return "Nothing needs you."
+    many = len(needs) != 1
+    lines = [f"{len(needs)} thing{'s' * many} need{'s' * (not many)} you:", ""]
+    for need in needs:
+        age = rough_duration(max(0.0, now - need.at))
+        lines.append(f"- **{safe_line(need.about)}**, {age} ago: {safe_line(need.text)}")
+        lines += [f"  - {button.label}: `{_typed(button.as_json())}`" for button in need.actions]
+    return "\n".join(lines)
+
+
+def _typed(button: dict[str, Any]) -> str:
+    asks = f" <{button['asks']}>" if button["asks"] else ""
+    return f"{button['command']}{asks}"

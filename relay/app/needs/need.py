@@ -1,0 +1,99 @@
+"""One thing that needs a person, with what the person can do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from relay.base.durations import iso
+from relay.model import Fault, Refusal
+from relay.model.actions import Action
+
+Json = dict[str, Any]
+
+
+class Kind(StrEnum):
+    """What sort of need it is. The page has an icon and a view for each."""
+
+    COLLISION = "collision"
+    PERMISSION = "permission"
+    APPROVAL = "approval"
+    CONFLICT = "conflict"
+    FAILED_AGENT = "failed_agent"
+    BUDGET = "budget"
+    UNANSWERED = "unanswered"
+    TASK = "task"
+    QUESTION = "question"
+    SILENT = "silent"
+    HANDOFF = "handoff"
+    EXPLORATION = "exploration"
+    HELD = "held"
+    NOT_LANDED = "not_landed"
+
+
+@dataclass(frozen=True, slots=True)
+class NeedAction:
+    """A button. `name`: one word, its own among those of its need; `action`: what it orders. `asks`: the field of the
+    action that the person's own text becomes, "" = none; `asked`: what the text is, in words."""
+
+    name: str
+    label: str
+    action: Action
+    asks: str = ""
+    asked: str = ""
+
+    def ordered(self, text: str | None) -> Action:
+        """The action, with the person's text where it takes one. Raises Refusal."""
+        text = (text or "").strip()
+        if bool(text) != bool(self.asks):
+            fix = f"Send `text`: {self.asked}." if self.asks else "Send no `text`."
+            wrong = "needs a text" if self.asks else "takes no text"
+            raise Refusal(f"{self.label} {wrong}.", fix, Fault.MALFORMED)
+        return replace(self.action, **{self.asks: text}) if self.asks else self.action
+
+    def as_json(self) -> Json:
+        """`{name, label, command, asks}`. `command`: what a person types for it, up to the text where `asks` says
+        that there is one; null = it has none."""
+        return {
+            "name": self.name,
+            "label": self.label,
+            "command": self.action.line(),
+            "asks": self.asked or None,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """`id`: the same as long as it is the same need; `at`: since when (Unix seconds). `about`: the agents, people or
+    things; `text`: one sentence or two, in plain text. `ref`: what the page opens for it: an agent's name, a number
+    as people say it (`a3`, `m17`), an advisory's id. `ends`: when it ends by itself, None = it does not."""
+
+    id: str
+    kind: Kind
+    at: float
+    about: str
+    text: str
+    actions: tuple[NeedAction, ...] = ()
+    ref: str = ""
+    ends: float | None = None
+
+    def action(self, name: str) -> NeedAction:
+        """Raises Refusal."""
+        for action in self.actions:
+            if action.name == name:
+                return action
+        known = ", ".join(action.name for action in self.actions) or "none"
+        raise Refusal(f"{self.id} has no action {name[:40]!r}.", f"It has: {known}.", Fault.MALFORMED)
+
+    def as_json(self) -> Json:
+        return {
+            "id": self.id,
+            "kind": self.kind.value,
+            "at": iso(self.at),
+            "about": self.about,
+            "text": self.text,
+            "ref": self.ref or None,
+            "ends_at": None if self.ends is None else iso(self.ends),
+            "actions": [action.as_json() for action in self.actions],
+        }

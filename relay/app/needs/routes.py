@@ -1,0 +1,55 @@
+"""The routes of the inbox (docs/inbox.md).
+
+Invariant: a button is an action of that person in the room, by the same function as its command.
+"""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from relay.app.needs.inbox import NeedsInbox
+from relay.app.needs.need import Need
+from relay.faces.http.requests.errors import answer
+from relay.faces.http.requests.middleware import CREDENTIAL
+from relay.faces.http.requests.parsing import Query
+from relay.faces.http.requests.reader import RequestReader
+from relay.model import Fault, Refusal
+from relay.room.person_actions import PersonActions
+from relay.store.ports import Store
+
+
+class NeedRoutes:
+    """The handlers."""
+
+    def __init__(
+        self, store: Store, inbox: NeedsInbox, actions: PersonActions, reader: RequestReader
+    ) -> None:
+        self._store, self._inbox, self._actions, self._reader = store, inbox, actions, reader
+
+    def table(self) -> list[web.RouteDef]:
+        return [web.get("/api/needs", self.show), web.post("/api/needs/{need}", self.act)]
+
+    async def show(self, request: web.Request) -> web.Response:
+        """`[NEED]`, the newest first: what needs a person now."""
+        Query(request)
+        return answer([need.as_json() for need in await self._needs()])
+
+    async def act(self, request: web.Request) -> web.Response:
+        """`{name, action, text?}` -> `{success, reason}`. 404: nothing needs anybody by that id any more."""
+        body = await self._reader.body(request, "action", "text")
+        if not request[CREDENTIAL].person:
+            message = "Only a person acts on the inbox, and this is an agent's key."
+            raise Refusal(message, "Use the room's token.", Fault.FORBIDDEN, "scope")
+        id, name, text = request.match_info["need"], body.text("action"), body.maybe_text("text")
+        need = next((need for need in await self._needs() if need.id == id), None)
+        if need is None:
+            raise Refusal(
+                f"Nothing in the inbox is {id[:60]}: it is settled, or put off.",
+                "GET /api/needs.",
+                Fault.UNKNOWN,
+            )
+        action = need.action(name).ordered(text)
+        return answer((await self._actions.act(action, by=self._reader.speaker(request, body))).as_json())
+
+    async def _needs(self) -> list[Need]:
+        return await self._store.read(self._inbox.read)

@@ -1,0 +1,51 @@
+"""`/inbox`, `/later` and `/budget`: from what a person types to an action.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from relay.model import actions
+from relay.model.actions import Action
+from relay.room.parsing.arguments import WrongArguments, agents_of, shown
+
+#: What a budget limits, by the key of the configuration.
+LIMITS = ("turns_per_hour", "tokens_per_day", "usd_per_day")
+
+
+def inbox(rest: str, _agents: Sequence[str]) -> Action:
+    """Raises WrongArguments."""
+    if rest.strip(" ?.!"):
+        raise WrongArguments("It takes nothing more.")
+    return actions.ShowNeeds()
+
+
+def later(rest: str, _agents: Sequence[str]) -> Action:
+    """Raises WrongArguments."""
+    words = rest.split()
+    undo = len(words) == 2 and words[1].lower() == "undo"
+    if len(words) != 1 + undo:
+        raise WrongArguments("Say what is put off, by its id, like `job:17`.")
+    return actions.PutOff(words[0], undo)
+
+
+def budget(rest: str, agents: Sequence[str]) -> Action:
+    """Raises WrongArguments."""
+    words = rest.split()
+    if len(words) != 3:
+        raise WrongArguments("Say whose budget, which limit, and how much.")
+    chosen = agents_of(words[0], agents)
+    if len(chosen) != 1:
+        raise WrongArguments("Say whose budget: one agent.")
+    if words[1] not in LIMITS:
+        raise WrongArguments(f"There is no limit `{shown(words[1])}`; there is {', '.join(LIMITS)}.")
+    try:
+        limit = float(words[2].lstrip("$").replace(",", "").replace("_", ""))
+    except ValueError:
+        limit = math.nan
+    if not 0 < limit < 2**53:
+        raise WrongArguments(f"`{shown(words[2])}` is no limit: a number above 0 is.")
+    return actions.RaiseBudget(chosen[0], words[1], limit)
