@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -278,3 +279,17 @@ async def is_ancestor(git: Git, commit: str, of: str) -> bool:
 async def _is_empty(path: Path) -> bool:
     names = await asyncio.to_thread(lambda: [entry.name for entry in path.iterdir()])
     return names == [".git"]
+
+
+def pattern(path: Path, top: Path) -> str:
+    """A path in the checkout at `top`, as a pattern of `.gitignore`."""
+    inner = str(path.resolve().relative_to(top))
+    return "/" + re.sub(r"([\\*?\[\]! #])", r"\\\1", inner)
+
+
+def hide(folder: Path) -> None:
+    """The room's folder ignores itself, for everybody's git: nobody adds it by mistake."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    own = folder / ".gitignore"
+    if not own.exists():
+        own.write_text("*\n")

@@ -7,7 +7,6 @@ complete survey, never half of one.
 from __future__ import annotations
 
 import asyncio
-import re
 import tempfile
 import time
 from collections.abc import Awaitable, Iterable, Mapping, Sequence
@@ -21,7 +20,7 @@ import structlog
 from relay.airspace.globs import matches
 from relay.airspace.text_similarity import Vocabulary
 from relay.airspace.worktrees.change_feed import ChangeFeed
-from relay.airspace.worktrees.lifecycle import WorktreeChange, WorktreeLifecycle
+from relay.airspace.worktrees.lifecycle import WorktreeChange, WorktreeLifecycle, hide, pattern
 from relay.airspace.worktrees.merge_trials import MergeTrials
 from relay.airspace.worktrees.merging.semantic_checks import SemanticChecks
 from relay.airspace.worktrees.room import MergeTest, WorktreeRoom
@@ -84,6 +83,8 @@ class WorktreeRegistry:
         self.surveyed = asyncio.Event()
         #: Agents whose turn runs, with the tree that it began with.
         self.turn_trees: dict[str, str] = {}
+        #: By name, the checkouts of people's own sessions that are here (docs/attach.md).
+        self.guests: Mapping[str, Path] = {}
         self._make = make
         self.merge_trials = MergeTrials(self.scratch, self.differ, self.worktrees, room)
         self.semantic = SemanticChecks(self.scratch, self.worktrees, room)
@@ -117,6 +118,12 @@ class WorktreeRegistry:
     def _surveyor_of(self, settings: Settings) -> Surveyor:
         return Surveyor(self.differ, partial(matches, globs=settings.airspace.ignored))
 
+    async def welcome(self, guests: Mapping[str, Path]) -> None:
+        """Take over which of people's own sessions are here, by name in the order in which they came."""
+        if list(guests.items()) != list(self.guests.items()):
+            self.guests = dict(guests)
+            await self.open()
+
     async def apply(self, settings: Settings) -> None:
         """Take over a configuration: new agents get a worktree, those that are gone keep theirs."""
         before, self.settings = self.settings, settings
@@ -135,7 +142,7 @@ class WorktreeRegistry:
         self.trouble = ""
         try:
             if self._make:
-                await asyncio.to_thread(_hide, self.settings.runtime_dir)
+                await asyncio.to_thread(hide, self.settings.runtime_dir)
             main = await open_checkout(self.settings.repo)
             head = await head_of(main.git)
             if head.commit is None:
@@ -161,6 +168,13 @@ class WorktreeRegistry:
         for checkout in self.settings.workspace.checkouts:
             wanted.add(checkout.name)
             await self._attempt(checkout.name, self._track(checkout.name, checkout.path, own=False))
+        tops = {each.checkout.top for name, each in self.worktrees.items() if name in wanted}
+        for name, path in self.guests.items():
+            if name not in wanted and path not in tops:
+                # Of two in one checkout the first stands for both: what is changed there is no collision of the two.
+                tops.add(path)
+                wanted.add(name)
+                await self._attempt(name, self._track(name, path, own=False))
         for listed in await self.lifecycle.mine():
             name = listed.path.name.upper()
             if name not in wanted and not listed.gone:
@@ -214,7 +228,7 @@ class WorktreeRegistry:
         """The room's own files inside a checkout, as patterns of `.gitignore`."""
         settings = self.settings
         own = (settings.runtime_dir, settings.transcript_path, settings.lock_path)
-        return tuple(_pattern(path, top) for path in own if path.resolve().is_relative_to(top))
+        return tuple(pattern(path, top) for path in own if path.resolve().is_relative_to(top))
 
     # -- what stands in them
 
@@ -430,16 +444,3 @@ async def scan_repo(
         pairs = [(a, b) for a in sorted(names) for b in sorted(names) if a < b]
         # No main branch stands apart here: each checkout is one of the sides.
         return list(await registry.working_sets()), dict(await registry.merge_trials.merges(pairs, {}))
-
-
-def _pattern(path: Path, top: Path) -> str:
-    inner = str(path.resolve().relative_to(top))
-    return "/" + re.sub(r"([\\*?\[\]! #])", r"\\\1", inner)
-
-
-def _hide(folder: Path) -> None:
-    """The room's folder ignores itself, for everybody's git: nobody adds it by mistake."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    own = folder / ".gitignore"
-    if not own.exists():
-        own.write_text("*\n")

@@ -20,10 +20,11 @@ from typing import Any
 
 import structlog
 
+from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.app.attach import told_messages
 from relay.app.attach.texts import greeting, messages_text
 from relay.app.guard.hook import paths_of
-from relay.app.mcp.parent_process import lives_here
+from relay.app.mcp.parent_process import lives_here, machine
 from relay.app.runtime.git_person import git_person
 from relay.base.git_checkouts import top_of
 from relay.config.settings import LiveSettings
@@ -107,15 +108,23 @@ class HookCall:
 
 
 class SessionDesk:
-    """`sessions`: the room's; `holds`: its locks and who is here."""
+    """`sessions`: the room's; `holds`: its locks and who is here; `registry`: whose work is looked at."""
 
     def __init__(
-        self, store: Store, settings: LiveSettings, roster: Roster, sessions: Sessions, holds: Holds
+        self,
+        store: Store,
+        settings: LiveSettings,
+        roster: Roster,
+        sessions: Sessions,
+        holds: Holds,
+        registry: WorktreeRegistry,
     ) -> None:
         self._store, self._settings, self._roster = store, settings, roster
-        self._sessions, self._holds = sessions, holds
+        self._sessions, self._holds, self._registry = sessions, holds, registry
         #: Until when a job is one hook's to print (monotonic seconds).
         self._given: dict[int, float] = {}
+        #: Set when a session has come or gone.
+        self._moved = asyncio.Event()
         #: The latest listener of each session.
         self._listeners: dict[tuple[str, str], object] = {}
 
@@ -171,7 +180,10 @@ class SessionDesk:
             await attached.put(tx, after)
             return after
 
-        return await self._store.write(work)
+        session = await self._store.write(work)
+        if known is None or Doing.GONE in {known.state, session.state}:
+            self._moved.set()
+        return session
 
     async def _came(self, tx: Tx, session: AttachedSession, now: float) -> AttachedSession:
         """Name a session that comes: as the one before it in its process, as itself before, else by the first name
@@ -284,6 +296,21 @@ class SessionDesk:
                     log.warning("attached sessions are looked at later", error=str(error))
             await asyncio.sleep(SWEEP_S)
 
+    async def follow_work(self) -> None:
+        """Let what those change who are here count in the airspace, as other members' work does. Runs for ever."""
+        while True:
+            self._moved.clear()
+            try:
+                here = await self._store.read(attached.here)
+                guests = {one.agent: Path(one.checkout) for one in here if _is_near(one)}
+                await self._registry.welcome(guests)
+            except (StoreError, self._store.transient) as error:
+                if not is_away(error):
+                    log.warning("attached sessions are looked at later", error=str(error))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(SWEEP_S):
+                    await self._moved.wait()
+
     async def sweep(self) -> None:
         """Once."""
         for session in await self._store.read(attached.here):
@@ -321,6 +348,7 @@ class SessionDesk:
                 await attached.put(tx, replace(known, state=Doing.GONE, since=await tx.now()))
 
         await self._store.write(work)
+        self._moved.set()
 
 
 async def _left_over(tx: Tx) -> list[AttachedSession]:
@@ -351,6 +379,12 @@ async def _give_up(tx: Tx) -> None:
 
 def _caller(session: AttachedSession) -> Caller:
     return Caller(session.agent, session.session, agent_type=session.program)
+
+
+def _is_near(session: AttachedSession) -> bool:
+    """Is its checkout on this machine, as far as that is known?"""
+    process = _process(session)
+    return (process is None or process[0] == machine()) and Path(session.checkout, ".git").exists()
 
 
 def _process(session: AttachedSession) -> tuple[str, int, str] | None:

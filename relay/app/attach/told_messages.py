@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from relay.coordination import attached
 from relay.coordination.attached import AttachedSession
 from relay.log import events
 from relay.log.encoding import dumps
@@ -37,6 +38,13 @@ async def waiting(tx: Tx, agent: str) -> list[tuple[Job, Message]]:
     rows = await tx.all(Q.messages_by_ids, ids=dumps([job.message_id for job in jobs]))
     by_id = {row["id"]: message_of_row(row) for row in rows}
     return [(job, by_id[job.message_id]) for job in jobs if job.message_id in by_id]
+
+
+async def tell(tx: Tx, message: Message, cause: str, names: Collection[str]) -> None:
+    """Let those of these that are attached sessions hear what the room itself says."""
+    here = [session.agent for session in await attached.here(tx) if session.agent in names]
+    if here:
+        await ledger.queue_jobs(tx, message.id, here, parents=[cause], now=await tx.now())
 
 
 def _holder(session: AttachedSession) -> str:

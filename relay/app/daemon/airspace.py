@@ -44,7 +44,7 @@ from relay.config.settings import LiveSettings
 from relay.coordination.writes.fencing import LockCheck
 from relay.git.merge_state import merge_heads
 from relay.log import follow
-from relay.model import Board
+from relay.model import Board, Holds
 from relay.room.advisory_voice import RoomVoice
 from relay.room.dispatch.roster import Roster
 from relay.room.dispatch.running import RunningTurns
@@ -57,11 +57,13 @@ Start = Callable[[str, Callable[[], Awaitable[None]]], None]
 class WorktreeParts:
     """The agents' worktrees: made, watched and merged."""
 
-    def __init__(self, store: Store, settings: LiveSettings, judge: LockCheck, roster: Roster) -> None:
+    def __init__(
+        self, store: Store, settings: LiveSettings, judge: LockCheck, roster: Roster, holds: Holds
+    ) -> None:
         self._settings, self._roster = settings, roster
         self.merge_tools = MergeTools(lambda: settings.current.merge)
         folder = settings.current.runtime_dir / "checks-merge"
-        room = StoredWorktreeRoom(store, judge, self.merge_tools, folder, RoomVoice(roster))
+        room = StoredWorktreeRoom(store, judge, self.merge_tools, folder, RoomVoice(roster, holds))
         self.registry = WorktreeRegistry(settings.current, room, outline=outline)
         self.branch_updates = BranchUpdates(self.registry)
         self.actions = WorktreeActions(self.registry, self.branch_updates)
@@ -159,13 +161,14 @@ class AirspaceParts:
         live: Live,
         board: Board,
         judge: LockCheck,
+        holds: Holds,
         fleet: Fleet,
     ) -> None:
         self._store, self._settings, self._worktrees, self._live = store, settings, worktrees, live
         self._fleet = fleet
         at_work = AgentTurns(roster, turns)
         self._applied = asyncio.Event()
-        measure, voice = LiveMeasure(self._current), RoomVoice(roster)
+        measure, voice = LiveMeasure(self._current), RoomVoice(roster, holds)
         context = LiveContext(store, self._current, fleet.now)
         self.protocol = AdvisoryProtocol(context, voice, board, thresholds=lambda: measure.profile.thresholds)
         self.working_sets = WorkingSetSource(worktrees.registry, at_work, changed=self._poke, clock=fleet.now)

@@ -19,10 +19,13 @@ from typing import Any
 
 import structlog
 
+from relay.app.attach.agents_mentions import AgentsMentions
+from relay.app.attach.told_messages import tell
 from relay.app.daemon.notices import EndedIntents, Notices, UndeclaredWrites
 from relay.app.guard.lookup import KEPT
 from relay.base.files import reading
 from relay.config.settings import LiveSettings
+from relay.coordination import attached
 from relay.coordination.writes.fencing import LockCheck
 from relay.coordination.writes.lock_guard import (
     MOST_TOLD,
@@ -72,6 +75,7 @@ class CoordinationTasks:
         self.followers: tuple[follow.Follower, ...] = (
             Notices(settings),
             EndedIntents(),
+            AgentsMentions(),
             UndeclaredWrites(settings, lock_check),
         )
 
@@ -95,12 +99,15 @@ class CoordinationTasks:
         self._refused.set()
 
     async def tell_freed(self) -> None:
-        """Tell each agent at work of the paths that it was refused in this turn and that nothing keeps it from now.
-        Once each."""
+        """Tell each agent at work, and each attached session, of the paths that it was refused in this turn and that
+        nothing keeps it from now. Once each."""
         locks, running = self._services.locks, self._turns.by_agent
+        if not locks.refused:
+            return
+        at_work = {(agent, turn.plan.session) for agent, turn in running.items()}
+        at_work |= {(one.agent, one.session) for one in await self._store.read(attached.here)}
         for agent, session in list(locks.refused):
-            turn = running.get(agent)
-            if turn is None or turn.plan.session != session:
+            if session is None or (agent, session) not in at_work:
                 del locks.refused[agent, session]
                 continue
             caller = Caller(agent, session)
@@ -114,7 +121,12 @@ class CoordinationTasks:
                 names = ", ".join(code_span(path) for path in freed)
                 text = f"@{agent}: {names} {'is' if len(freed) == 1 else 'are'} free now. Acquire before you write."
                 meta = {"coordination": FREED, "urgent": True}
-                await self._store.write(partial(ledger.say, body=text, to=[agent], meta=meta))
+
+                async def work(tx: Tx, text: str = text, agent: str = agent, meta: Any = meta) -> None:
+                    message, said = await ledger.say(tx, text, to=[agent], meta=meta)
+                    await tell(tx, message, said.id, [agent])
+
+                await self._store.write(work)
 
     # -- tasks
 

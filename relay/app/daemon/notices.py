@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from relay.airspace.advisories import intents
+from relay.app.attach.told_messages import tell
 from relay.app.wiring.main_commits import MAIN
 from relay.base.durations import parse_iso
 from relay.base.terminal_text import flat
@@ -65,7 +66,7 @@ class UndeclaredWrites:
 
     name = "undeclared-writes"
     reads = frozenset({CHANGED})
-    emits = frozenset({"message.posted"})
+    emits = frozenset({"message.posted", ledger.QUEUED})
 
     def __init__(self, settings: LiveSettings, lock_check: LockCheck) -> None:
         self._settings, self._lock_check = settings, lock_check
@@ -106,7 +107,8 @@ class UndeclaredWrites:
         }
         to = tuple(dict.fromkeys((event.lane, holder)))
         body = undeclared(event.lane, holder, refusals, command, self._settings.current.agent_names)
-        await ledger.say(tx, body, parents=[event.id], meta=meta, to=to)
+        message, said = await ledger.say(tx, body, parents=[event.id], meta=meta, to=to)
+        await tell(tx, message, said.id, to)
 
 
 class EndedIntents:

@@ -106,7 +106,7 @@ class Parts:
         holds = RoomHolds(fold=fold, root=top_of(now.repo))
 
         self.states = AgentStates(store, self.live, self.roster, self.turns)
-        self.worktrees = WorktreeParts(store, settings, judge, self.roster)
+        self.worktrees = WorktreeParts(store, settings, judge, self.roster, holds)
         services = services_of(
             store,
             settings,
@@ -125,6 +125,7 @@ class Parts:
             live=self.live,
             board=board,
             judge=judge,
+            holds=holds,
             fleet=self.fleet,
         )
         self.services = replace(services, intents=IntentService(store, settings, self.airspace.live))
@@ -144,7 +145,7 @@ class Parts:
         self.memory = RoomMemory(store, settings)
         self.vectors = Vectors(store, lambda: embedding_model(settings.current))
         self.knowledge = RoomKnowledge(store, settings)
-        voice, registry = RoomVoice(self.roster), self.worktrees.registry
+        voice, registry = RoomVoice(self.roster, holds), self.worktrees.registry
         self.verification = VerificationParts(
             store,
             settings,
@@ -268,7 +269,9 @@ class Parts:
             leads=lambda: self.fleet.leads,
         )
 
-        self.attached = SessionDesk(store, settings, self.roster, services.sessions, holds)
+        self.attached = SessionDesk(
+            store, settings, self.roster, services.sessions, holds, self.worktrees.registry
+        )
         self.auth = Auth(token, store, keys=services.keys)
         self.token = RoomToken(store, self.auth, now.token_path, now.member)
         self.trouble = Trouble(store, self.supervisor, self.transcript, self.token)
