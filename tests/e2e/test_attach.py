@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from relay.model import Caller
-from tests.app.attach.sessions import session
+from tests.app.attach.sessions import Session, session
 from tests.e2e.conftest import Open
 from tests.e2e.test_guard import locks_of
 from tests.git.repository import git
@@ -16,7 +16,8 @@ Json = dict[str, Any]
 
 async def attached(open_room: Open, *programs: str, **more: Any) -> Outside:
     """A room whose codebase is a repository of Ada's, attached."""
-    one = await open_room(agent("HELPER"), start=False, **more)
+    agents = more.pop("agents", [agent("HELPER")])
+    one = await open_room(*agents, start=False, **more)
     one.env["CODEX_HOME"] = str(one.folder.parent / "codex")  # and not the tester's own
     git(one.folder, "init", "-q", "-b", "main")
     git(one.folder, "config", "user.name", "Ada")
@@ -208,3 +209,74 @@ async def test_codex_is_told_in_its_own_form(open_room: Open) -> None:
         output = await window.hook("Stop", last_assistant_message="left")
         assert output is not None
         assert (output["decision"], "now right" in output["reason"]) == ("block", True)
+
+
+async def until_told(window: Session, words: str) -> str:
+    """What the session hears after a tool, as soon as these words are in it."""
+
+    async def look() -> str:
+        text = await window.context("PostToolBatch", tool_calls=[{"tool_name": "Bash", "tool_input": {}}])
+        return text if words in text else ""
+
+    return str(await eventually(look, words, every_s=0.5))
+
+
+async def test_its_work_is_in_the_airspace_and_it_hears_of_a_collision(open_room: Open) -> None:
+    one = await attached(open_room, workspace={"worktrees": True})
+    lines = "\n".join(f"line_{number} = {number}" for number in range(20)) + "\n"
+    (one.folder / "a.py").write_text(lines)
+    git(one.folder, "add", "a.py")
+    git(one.folder, "commit", "-qm", "a file")
+    async with session(one, "s-1") as window, session(one, "s-2") as beside:
+        await window.hook("SessionStart", source="startup")
+        await beside.hook("SessionStart", source="startup")
+        await window.hook("UserPromptSubmit", prompt="go")
+        # Both change one line: the session in the person's checkout, the agent in its worktree.
+        worktree = one.runtime / "worktrees" / "helper"
+        git(worktree, "merge", "-q", "main")
+        (one.folder / "a.py").write_text(lines.replace("line_7 = 7", "line_7 = 70"))
+        (worktree / "a.py").write_text(lines.replace("line_7 = 7", "line_7 = 77"))
+        text = await until_told(window, "a.py")
+        assert "[RELAY]" in text and "HELPER" in text and "Ada-claude" in text
+
+        advisories = (await one.get("/api/airspace/advisories?limit=10"))["advisories"]
+        (found,) = [each for each in advisories if "Ada-claude" in each["agents"]]
+        assert found["agents"] == found["order"] and set(found["agents"]) == {"Ada-claude", "HELPER"}
+        # The second window works in the same files: it is no third party, and collides with nobody.
+        names = {each["agentId"] for each in (await one.get("/api/airspace"))["agents"]}
+        assert "Ada-claude" in names and "Ada-claude-2" not in names
+
+        await window.hook("SessionEnd", reason="other")
+
+        async def stands_in() -> bool:
+            seen = {each["agentId"] for each in (await one.get("/api/airspace"))["agents"]}
+            return "Ada-claude-2" in seen and "Ada-claude" not in seen
+
+        await eventually(stands_in, "the window that stays stands for the checkout")
+
+
+async def test_a_refused_lock_that_is_free_is_told_and_so_is_what_an_agent_says_to_it(
+    open_room: Open,
+) -> None:
+    files = {"names.yaml": '- say: "@Ada-claude the tests are yours."\n'}
+    one = await attached(open_room, agents=[agent("HELPER", "names.yaml")], files=files)
+    target = {
+        "tool_name": "Write",
+        "tool_input": {"file_path": str(one.folder / "shared.py"), "content": "x"},
+    }
+    async with session(one, "s-1") as window, locks_of(one) as (_, locks):
+        await window.hook("SessionStart", source="startup")
+        await window.hook("UserPromptSubmit", prompt="go")
+        holder = Caller("CODEX", "c-1")
+        assert (await locks.acquire(holder, ["shared.py"]))["success"]
+        assert await window.hook("PreToolUse", **target) is not None
+        await locks.release(holder, "shared.py")
+        assert "@Ada-claude: `shared.py` is free now." in await until_told(window, "shared.py")
+        await window.hook("Stop", last_assistant_message="Good.")
+
+        await one.post("@HELPER whose are the tests?")
+        said = await one.until_said("the tests are yours", speaker="HELPER")
+        await one.until_job(said["id"], "Ada-claude", "pending")
+        assert "[HELPER] @Ada-claude the tests are yours." in await window.context(
+            "UserPromptSubmit", prompt="and now?"
+        )
