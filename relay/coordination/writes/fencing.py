@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 
 from relay.coordination.locks import table
 from relay.coordination.locks.index import LockIndex, longest
@@ -127,6 +128,7 @@ def _decide(path: str, other: Lock | None, mine: Sequence[Lock], living: Sequenc
     return WriteVerdict(path, "stale", max(mine, key=lambda lock: lock.token))
 
 
+@lru_cache(maxsize=4096)
 def file_target(path: str, fold: bool) -> Target | None:
     """What locks are asked about for this file: its name as locks take it; else that of the nearest folder above it
     that can be locked; None when none can."""
