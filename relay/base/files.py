@@ -155,7 +155,7 @@ def inside(folder: Path, path: str) -> str | None:
     """
     try:
         root = resolved(folder)
-        return below(root, resolved(os.path.join(root, path)))
+        return below(root, resolved(os.path.join(root, path)))  # noqa: PTH118 - see `resolved`
     except (OSError, ValueError):  # too long, a NUL, links in a circle
         return None
 
@@ -165,7 +165,7 @@ def resolved(path: str | Path) -> str:
     OSError for links in a circle, ValueError for what no system takes."""
     real = os.path.realpath(path)
     try:
-        os.stat(real)
+        os.stat(real)  # noqa: PTH116 - as above
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise
