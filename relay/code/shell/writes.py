@@ -267,8 +267,7 @@ class _Shell:
             elif child.type == "herestring_redirect":
                 given = self._one(child.named_children[-1]) if child.named_children else None
             elif child.is_named:
-                if child.type != "word":
-                    self._inside(child)
+                self._inside(child)
                 words.append(
                     self.expanded(child.named_children[0] if child.type == "command_name" else child)
                 )
