@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 from relay.agents.process.failure import StreamError
 from relay.agents.process.stream import JSON, Stream, count, short, tool
@@ -72,7 +73,7 @@ def codex_usage(usage: JSON) -> UsagePart:
     )
 
 
-def server_entry(server: JSON) -> JSON:
+def server_entry(server: dict[str, Any]) -> dict[str, Any]:
     """Of its own environment it hands on a fixed few variables, and those that are named. It waits `start` seconds
     for the server: about 1 s it takes, and more on a loaded machine."""
     handed_on = [name for name in mcp.IDENTITY if name not in server["env"]]

@@ -7,6 +7,8 @@ gives the same value, or its own error.
 
 from __future__ import annotations
 
+import sys
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,14 +23,20 @@ class _Rules:
     parse_float, parse_int, parse_constant = float, int, float
 
 
+def _refuse(value: object) -> Any:
+    raise TypeError(f"a {type(value).__name__} is not JSON")
+
+
 _scan: Callable[[str, int], tuple[Any, int]] | None = None
 _encode: Callable[[Any, int], Any] | None = None
 try:
     import _json
 
-    _scan = _json.make_scanner(_Rules)
+    # The scanner finds no class for its errors while `json` is not loaded: a SystemError, by which an interpreter
+    # that was built for debugging ends.
+    _scan = None if hasattr(sys, "gettotalrefcount") else _json.make_scanner(_Rules)  # type: ignore[arg-type]
     _encode = _json.make_encoder(
-        None, None, _json.encode_basestring_ascii, None, ": ", ", ", False, False, True
+        None, _refuse, _json.encode_basestring_ascii, None, ": ", ", ", False, False, True
     )
 except (ImportError, AttributeError, TypeError, ValueError):
     pass
@@ -41,7 +49,7 @@ def loads(text: str | bytes) -> Any:
         whole = said.strip(" \t\n\r")
         try:
             value, end = _scan(whole, 0)
-        except StopIteration:
+        except Exception:  # `json` says what is wrong with the text
             end = -1
         if end == len(whole):
             return value
