@@ -20,11 +20,11 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
-from relay.app.guard import hook
+from relay import guard_cli
 from scripts.bench.figures import Figure, at_most, beside, run, spread, turns
 from scripts.bench.room_daemon import ROOT, Daemon, running
 
-SCRIPT = str(Path(hook.__file__).absolute())
+SCRIPT = str(Path(guard_cli.__file__).absolute())
 BARE = [sys.executable, "-c", "pass"]
 #: The hook's own start: isolated, without a look for packages.
 ISOLATED = [sys.executable, "-I", "-S", "-c", "pass"]
@@ -45,6 +45,7 @@ def measure(folder: Path, quick: bool) -> Iterable[Figure]:
     of_git = [sys.executable, "-I", SCRIPT, "pre-commit", "--config", str(room / "config.json")]
     repo = made(folder / "repo")
     command = json.dumps({"tool_name": "Bash", "tool_input": {"command": COMMAND}, "cwd": str(room)})
+    check_hook()
     with running(room, {"agents": agents, "dispatcher": {"enabled": False}}) as daemon:
         yield from resident(daemon, room, 5 if quick else 100)
         yield from of_command(script, command, repo, count)
@@ -59,6 +60,14 @@ def measure(folder: Path, quick: bool) -> Iterable[Figure]:
         "git's hook for a commit, by a room that is down": of_git,
     }
     yield from of_hooks(hooks, edit, repo, count // 3, {})
+
+
+def check_hook() -> None:
+    """Raises RuntimeError when the script that is measured is not the hook: it ended well, and asked nobody."""
+    words = [sys.executable, "-I", "-S", SCRIPT, "hook", "--unknown", ""]
+    done = subprocess.run(words, check=False, capture_output=True)
+    if done.returncode != 1:
+        raise RuntimeError(f"{SCRIPT} is no hook: it ended with {done.returncode}")
 
 
 def resident(daemon: Daemon, room: Path, rounds: int) -> Iterable[Figure]:

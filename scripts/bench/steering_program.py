@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import sys
 import threading
 import time
@@ -28,6 +29,12 @@ def put(**event: object) -> None:
 
 def lifecycle(message: Json, state: str) -> None:
     put(type="command_lifecycle", command_uuid=message["uuid"], state=state, session_id="s")
+
+
+def tokens(message: Json) -> list[str]:
+    """What it is told, by the words `tok-...` of what it is to answer."""
+    text = message["message"]["content"].rpartition("The message to answer:")[2]
+    return re.findall(r"tok-[0-9a-f]+", text)
 
 
 class Program:
@@ -77,14 +84,15 @@ class Program:
         under_way = [first]
         for number in range(self.tools if what == "prompt" else 0):
             under_way += self.tool(f"t{number}")
-        answer = {"type": "text", "text": "done"}
+        said = " ".join(token for message in under_way for token in tokens(message))
+        answer = {"type": "text", "text": f"done {said}".rstrip()}
         put(type="assistant", message={"id": str(uuid.uuid4()), "content": [answer]})
         uuids = [message["uuid"] for message in under_way]
         usage = {"input_tokens": 1, "output_tokens": 1}
         put(
             type="result",
             is_error=False,
-            result="done",
+            result=answer["text"],
             session_id="s",
             usage=usage,
             user_message_uuids=uuids,

@@ -1,5 +1,5 @@
-"""`scripts/faults [room|writes|rewinds|timeline|memory|landing]`: as many storms as wanted, each with its seed;
-`locks`: nobody is killed. `fleet`: several relays in network namespaces, with options of its own
+"""`scripts/faults [room|writes|rewinds|timeline|memory|landing|steering]`: as many storms as wanted, each with its
+seed; `locks`: nobody is killed. `fleet`: several relays in network namespaces, with options of its own
 (tests/faults/fleet/__main__.py)."""
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tests.faults.fleet.__main__ import main as fleet
 from tests.faults.landing import kills_of_the_landing
 from tests.faults.memory import kills_of_the_memory
 from tests.faults.rewinds import rewinds
+from tests.faults.steering import steering
 from tests.faults.storm import storm
 from tests.faults.timeline import kills_of_the_timeline
 from tests.faults.writes import writes
@@ -37,11 +38,12 @@ def main() -> int:
     what += "timeline: a process records, takes snapshots, imports and archives; "
     what += "memory: agents remember and forget, files are imported, people decide and ask; "
     what += "landing: a queue lands branches; "
+    what += "steering: people write into running turns; "
     what += "locks: many clients at one path"
     options.add_argument(
         "what",
         nargs="?",
-        choices=("room", "writes", "rewinds", "timeline", "memory", "landing", "locks"),
+        choices=("room", "writes", "rewinds", "timeline", "memory", "landing", "steering", "locks"),
         default="room",
         help=what,
     )
@@ -52,6 +54,10 @@ def main() -> int:
     options.add_argument("--kills", type=int, default=4, help="kills in each (4)")
     options.add_argument("--posts", type=int, default=10, help="room: messages by each of four ways (10)")
     options.add_argument("--rounds", type=int, default=8, help="writes, memory: rounds of each at least (8)")
+    options.add_argument("--messages", type=int, default=600, help="steering: messages in all (600)")
+    options.add_argument(
+        "--pause", type=float, default=0.2, help="steering: seconds between two messages of a person (0.2)"
+    )
     options.add_argument(
         "--store", choices=sorted(STORES), default="sqlite", help="where the room is (sqlite)"
     )
@@ -77,6 +83,11 @@ def _storms(chosen: argparse.Namespace) -> int:
             print(json.dumps(counts))
         elif chosen.what == "timeline":
             found, counts = asyncio.run(kills_of_the_timeline(folder / "room", seed, kills=chosen.kills))
+            print(json.dumps(counts))
+        elif chosen.what == "steering":
+            found, counts = asyncio.run(
+                steering(folder, seed, messages=chosen.messages, kills=chosen.kills, pause_s=chosen.pause)
+            )
             print(json.dumps(counts))
         elif chosen.what == "landing":
             found, counts = asyncio.run(kills_of_the_landing(folder / "room", seed, kills=chosen.kills))

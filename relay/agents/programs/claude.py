@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from relay.agents.programs.streams.claude import ClaudeStream
 from relay.agents.programs.streams.claude_input import ClaudeSession
 from relay.agents.setup import hooks, mcp
@@ -31,6 +33,13 @@ PROGRAM = Preset(
     guard=hooks.claude_arguments,
     guarded=True,
     mcp=mcp.claude_arguments,
+    servers=mcp.ServersFile(
+        project=".mcp.json",
+        user=lambda env, home: Path(env.get("CLAUDE_CONFIG_DIR") or home) / ".claude.json",
+        entry=lambda server: {"type": "stdio", **server, "timeout": mcp.TOOL_S * 1000},
+        hint="CLAUDE.md",
+        notes={"project": "Pending approval: run claude once in this folder to approve it."},
+    ),
     options=("--model", "{model}", "--effort", "{effort}", "--resume", "{session}"),
     stream=ClaudeStream,
     routes=(

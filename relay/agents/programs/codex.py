@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from typing import Any
 
 from relay.agents.process.failure import StreamError
 from relay.agents.process.stream import JSON, Stream, count, short, tool
@@ -71,6 +73,19 @@ def codex_usage(usage: JSON) -> UsagePart:
     )
 
 
+def server_entry(server: dict[str, Any]) -> dict[str, Any]:
+    """Of its own environment it hands on a fixed few variables, and those that are named. It waits `start` seconds
+    for the server: about 1 s it takes, and more on a loaded machine."""
+    handed_on = [name for name in mcp.IDENTITY if name not in server["env"]]
+    start = 20
+    return {
+        **server,
+        "env_vars": handed_on,
+        "startup_timeout_sec": start,
+        "tool_timeout_sec": mcp.TOOL_S,
+    }
+
+
 ENV_PREFIXES = ("OPENAI_", "CODEX_")
 SIGN_IN = "codex login"
 
@@ -91,6 +106,18 @@ PROGRAM = Preset(
     guard=hooks.codex_arguments,
     guarded=True,
     mcp=mcp.codex_arguments,
+    servers=mcp.ServersFile(
+        project=".codex/config.toml",
+        user=lambda env, home: Path(env.get("CODEX_HOME") or home / ".codex") / "config.toml",
+        entry=server_entry,
+        hint="AGENTS.md",
+        form="toml",
+        scope="user",
+        notes={
+            "project": "Codex reads it only in folders that it trusts.",
+            "user": "It is yours, and names this one room for all of your projects.",
+        },
+    ),
     options=("--model", "{model}", "--config", 'model_reasoning_effort="{effort}"'),
     # `resume` knows no --sandbox of its own: options stand before it. `-` reads the prompt from stdin.
     resume=("resume", "{session}"),

@@ -8,7 +8,7 @@ from typing import Any
 from relay.agents.process.failure import StreamError
 from relay.agents.process.helpers import GEMINI_TOOL, text_of
 from relay.agents.process.stream import JSON, Stream, count, tool
-from relay.agents.setup import hooks
+from relay.agents.setup import hooks, mcp
 from relay.agents.setup.presets import NO_WORDS, AcpPreset, Preset, asking, modes
 from relay.model import LogPart, Part, TextPart, UsagePart
 
@@ -94,6 +94,13 @@ PROGRAM = Preset(
     options=("--model", "{model}", "--resume", "{session}"),
     # It takes our hook and the room's tools from a file, and only where that is root's: not guarded for sure.
     environment=hooks.gemini_environment,
+    servers=mcp.ServersFile(
+        project=".gemini/settings.json",
+        user=lambda _, home: home / ".gemini" / "settings.json",
+        entry=lambda server: {**server, "timeout": mcp.TOOL_S * 1000},
+        hint="GEMINI.md",
+        notes=dict.fromkeys(("project", "user"), "Gemini CLI connects to it only in a trusted folder."),
+    ),
     sign_in_codes=frozenset({41}),
     stream=GeminiStream,
     deaf="Gemini CLI reads its input once. Where relay runs as root, a turn that may edit is told by a hook.",

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 #: The variables that say who speaks in which room (INTERFACES, "Configuration").
@@ -40,6 +41,25 @@ class McpServer:
     def entry(self) -> dict[str, Any]:
         """As Claude Code and Gemini CLI write a server that they start."""
         return {"command": self.command[0], "args": list(self.command[1:]), "timeout": TOOL_S * 1000}
+
+
+@dataclass(frozen=True, slots=True)
+class ServersFile:
+    """The file in which a program keeps its MCP servers, for `relay mcp install`.
+
+    `project`, `user`: where it is, of a project (relative to its folder) and of a person (by the environment and the
+    home folder); `scope`: which of the two is meant where nobody says. `form`: json | toml. `entry`: the server
+    (`command`, `args`, `env`) as the program wants it. `hint`: the file of a project that its agents read first.
+    `notes`: by scope, what else it wants before it reads the file.
+    """
+
+    project: str
+    user: Callable[[Mapping[str, str], Path], Path]
+    entry: Callable[[dict[str, Any]], dict[str, Any]]
+    hint: str
+    form: str = "json"
+    scope: str = "project"
+    notes: Mapping[str, str] = field(default_factory=dict)
 
 
 def claude_arguments(server: McpServer) -> list[str]:

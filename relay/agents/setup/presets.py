@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from relay.agents.process.session import Session
 from relay.agents.process.stream import Stream
 from relay.agents.setup.hooks import GuardHook, Surroundings
-from relay.agents.setup.mcp import McpServer
+from relay.agents.setup.mcp import McpServer, ServersFile
 from relay.agents.setup.spec import AgentSpec, Permissions, SpecError
 from relay.model import Channel
 
@@ -67,7 +67,8 @@ class Preset:
     a variable of `keys` is set. `cumulative`: its usage counts the whole conversation, not one turn. `stream`: reads
     what it prints. `app_server`: it may have Codex' app-server, which is then used. `routes`: the ways by which it
     hears what it is told while it works, the best one first; `deaf`: why it hears nothing where it knows none of
-    them. `acp`: how it speaks the Agent Client Protocol, None = not.
+    them. `acp`: how it speaks the Agent Client Protocol, None = not. `servers`: where it keeps its MCP servers, for
+    `relay mcp install`, None = not known.
     """
 
     title: str
@@ -95,6 +96,7 @@ class Preset:
     routes: tuple[Route, ...] = ()
     deaf: str = ""
     acp: AcpPreset | None = None
+    servers: ServersFile | None = None
 
     def arguments(self, call: Call, own: Sequence[str] = ()) -> list[str]:
         """The command line behind the program; `own`: the arguments that a person has configured."""

@@ -14,12 +14,12 @@ What the programs send and expect: docs/doors.md, sections 2, 3 and 8 (Claude Co
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
 
 from relay.app.guard import hook as guard
+from relay.app.guard import quick_json as json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

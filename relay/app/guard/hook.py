@@ -9,7 +9,8 @@ Invariants:
 - a command of a shell is asked about as it stands: the room reads what it would write, the hook does not. What nobody
   can tell before it runs goes on;
 - only the standard library is imported, and little of it: the program starts before every edit. It also runs as a
-  plain script (`python -I -S relay/guard_cli.py hook ...`), as the presets start it.
+  plain script (`python -I -S relay/guard_cli.py hook ...`), as the presets start it. `json` is not: it loads `re` and
+  `enum`, half of the hook's time (relay/app/guard/quick_json.py).
 
 It runs as the user of the agent, on the room's machine. With RELAY_API_KEY it asks as that key's identity. Without
 one it reads the room's key from `.relay/` beside the configuration, which that user may read anyway.
@@ -22,10 +23,11 @@ output. An edit that may go on gets no decision, so that the program's own rules
 from __future__ import annotations
 
 import _socket
-import json
 import os
 import sys
 import time
+
+from relay.app.guard import quick_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,7 +76,7 @@ def main(arguments: list[str]) -> int:
         print(f"{USAGE}\nrelay guard: --format must be claude, codex or gemini", file=sys.stderr)
         return 1
     try:
-        edit = json.loads(sys.stdin.buffer.read().decode("utf-8", "replace"))
+        edit = quick_json.loads(sys.stdin.buffer.read().decode("utf-8", "replace"))
         agent, session = whose(options["--config"], edit.get("session_id"))
         agent = agent or options["--agent"]
         if not agent:
@@ -87,12 +89,12 @@ def main(arguments: list[str]) -> int:
     if note:
         print(f"relay guard: {note}", file=sys.stderr)
     if reasons:
-        print(json.dumps(refusal(options["--format"], " ".join(reasons))))
+        print(quick_json.dumps(refusal(options["--format"], " ".join(reasons))))
     elif context and options["--format"] != "gemini":
-        print(json.dumps(allowed(context)))
+        print(quick_json.dumps(allowed(context)))
     elif context:
         # Gemini CLI takes no context before a tool; a person sees this.
-        print(json.dumps({"systemMessage": context}))
+        print(quick_json.dumps({"systemMessage": context}))
     return 0
 
 
@@ -315,7 +317,7 @@ def change_of(given: dict[str, Any]) -> dict[str, Any]:
         ]
         whole = all(isinstance(edit[key], str) for edit in edits for key in ("old", "new"))
         change = {"edits": edits} if edits and whole and len(edits) == len(parts) else {}
-    return change if len(json.dumps(change)) <= SENT else {}
+    return change if len(quick_json.dumps(change)) <= SENT else {}
 
 
 def _at_once(path: str, flags: int) -> int:
@@ -350,7 +352,7 @@ def room(config: str) -> tuple[str, int, str, str]:
     folder = runtime(config)
     try:
         with open(f"{folder}/state.json", "rb", opener=_at_once) as file:
-            url = str(json.loads(file.read())["url"])
+            url = str(quick_json.loads(file.read())["url"])
         token = os.environ.get("RELAY_API_KEY") or ""
         if not token:
             with open(f"{folder}/token", "rb", opener=_at_once) as file:
@@ -369,7 +371,7 @@ def post(
 ) -> dict[str, Any]:
     """What the room answers. Raises CannotAsk or OSError, by `give_up` (monotonic seconds) at the latest."""
     host, port, where, token = address
-    body = json.dumps(question).encode("utf-8", "replace")
+    body = quick_json.dumps(question).encode("utf-8", "replace")
     head = (
         f"POST {path} HTTP/1.1\r\nHost: {where}\r\nX-API-Key: {token}\r\nConnection: close\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
@@ -393,7 +395,7 @@ def post(
         code = status.split(b" ")[1:2]
         refused.status = int(code[0]) if code and code[0].isdigit() else 0
         raise refused
-    answer = json.loads(text)
+    answer = quick_json.loads(text)
     if not isinstance(answer, dict):
         raise CannotAsk("the room's answer is not a JSON object")
     return answer
@@ -419,7 +421,7 @@ def connected(host: str, port: int, give_up: float) -> _socket.socket:
 def said_no(status: bytes, text: bytes) -> str:
     """The message of an error and its fix (docs/http.md); the status line when the answer has none."""
     try:
-        error = json.loads(text)["error"]
+        error = quick_json.loads(text)["error"]
         words = f"{error['message']} {error.get('fix') or ''}".strip()
     except (ValueError, KeyError, TypeError, AttributeError):
         words = status.decode("utf-8", "replace").partition(" ")[2] or "not HTTP"

@@ -10,12 +10,11 @@ relay/app/guard/hook.py.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
 
-from relay.app.guard import hook
+from relay.app.guard import hook, quick_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,14 +30,14 @@ def main(words: list[str]) -> int:
     config = options.get("--config") or os.environ.get("RELAY_CONFIG", "config.json")
     give_up = time.monotonic() + LIMIT_S
     try:
-        event = json.loads(sys.stdin.buffer.read().decode("utf-8", "replace"))
+        event = quick_json.loads(sys.stdin.buffer.read().decode("utf-8", "replace"))
         agent = os.environ.get("RELAY_AGENT_ID") or options.get("--agent", "")
         who = {"agent": agent, "session": os.environ.get("RELAY_SESSION_ID", "")}
         address = hook.room(config)
         answer = hook.post(address, "/api/inbox/take", who, give_up)
         if not answer.get("messages"):
             return 0
-        print(json.dumps(told(str(event.get("hook_event_name")), str(answer["text"]))), flush=True)
+        print(quick_json.dumps(told(str(event.get("hook_event_name")), str(answer["text"]))), flush=True)
         heard = {**who, "messages": answer["messages"], "after": last_tool(event)}
         hook.post(address, "/api/inbox/heard", heard, give_up + LIMIT_S)
     except (hook.CannotAsk, OSError, ValueError, AttributeError, TypeError, KeyError):

@@ -13,8 +13,6 @@ from pathlib import Path
 from relay.app.mcp.client_configs import CannotEdit
 from relay.base.files import write_atomically
 
-#: Which file each program reads at its start.
-FILES = {"claude": "CLAUDE.md", "codex": "AGENTS.md", "gemini": "GEMINI.md"}
 BEGIN = "<!-- relay: begin. Written by `relay mcp install`; `relay mcp install --remove` takes it out. -->"
 END = "<!-- relay: end -->"
 TEXT = """\

@@ -1,4 +1,5 @@
-"""`relay mcp install`: writes the room's server into the configuration of Claude Code, Codex and Gemini CLI.
+"""`relay mcp install`: writes the room's server into the configuration of agents' programs: of each program of
+`relay.agents.programs` that says where its servers stand (`Preset.servers`).
 
 Invariants: nothing that stands in those files is lost; a second run keeps all, key and name too; an entry of
 another room is not taken over unasked; no secret gets into a file of the project, and none on the screen; a file
@@ -22,9 +23,10 @@ from pathlib import Path
 from typing import Any
 
 from relay.agents.registry import presets
+from relay.agents.setup.mcp import ServersFile
 from relay.app.mcp import hint as mcp_hint
 from relay.app.mcp.client_configs import SERVER, CannotEdit, entry_of, put
-from relay.app.mcp.entry_merge import IDENTITY, Wanted, meet
+from relay.app.mcp.entry_merge import Wanted, meet
 from relay.app.runtime.identity import WrongUse, find_config
 from relay.base.files import write_atomically
 from relay.config.command_line import command
@@ -35,12 +37,6 @@ from relay.model.speaker_names import MAX_AGENT_NAME, clean_name, is_reserved, s
 
 Json = dict[str, Any]
 COULD_NOT, WRONG_USE = 1, 2
-#: The programs whose files it knows. Antigravity CLI has `agy mcp add` of its own.
-KNOWN = ("claude", "codex", "gemini")
-#: Milliseconds that a program waits for a tool: the longest wait for a lock is 300 s (docs/coordination.md).
-PATIENCE_MS = 330_000
-#: Seconds that Codex waits for the start: it takes about 1 s, and more on a loaded machine.
-START_S = 20
 _HIDDEN = "(the key)"
 #: Said where the database's address is in nobody's file (docs/mcp.md, "Set up").
 _NEEDS_KEY = (
@@ -48,15 +44,11 @@ _NEEDS_KEY = (
     "through the running room with a key: {create} makes one; start the program with it as RELAY_API_KEY in "
     "its environment, or write it into your own file with `--key --scope user`. Without one the tools say so and end."
 )
-_TRUST = "Gemini CLI connects to it only in a trusted folder."
-#: What else each program wants before it reads the file (docs/mcp.md).
-_NOTES = {
-    ("claude", "project"): "Pending approval: run claude once in this folder to approve it.",
-    ("codex", "project"): "Codex reads it only in folders that it trusts.",
-    ("codex", "user"): "It is yours, and names this one room for all of your projects.",
-    ("gemini", "project"): _TRUST,
-    ("gemini", "user"): _TRUST,
-}
+
+
+def known() -> dict[str, ServersFile]:
+    """Where each program keeps its servers, by its name in the configuration."""
+    return {name: preset.servers for name, preset in presets().items() if preset.servers is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +105,15 @@ def _parser() -> argparse.ArgumentParser:
         prog="relay mcp install",
         description="Write the room's MCP server into the configuration of your agents' programs.",
     )
-    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help="claude, codex, gemini or all (all)")
+    programs = known()
+    yours = ", ".join(name for name, file in programs.items() if file.scope == "user")
+    project = ", ".join(name for name, file in programs.items() if file.scope == "project")
+    hints = ", ".join(dict.fromkeys(file.hint for file in programs.values()))
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM", help=f"{', '.join(programs)} or all (all)")
     parser.add_argument(
         "--scope",
         choices=("project", "user"),
-        help="whose configuration: the project's (claude, gemini) or yours (codex), else as said",
+        help=f"whose configuration: the project's ({project}) or yours ({yours}), else as said",
     )
     parser.add_argument("--project", type=Path, help="the project's folder (else the room's codebase)")
     parser.add_argument("--name", help="the agent's name in the room (else the program's)")
@@ -129,7 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--hint",
         action=argparse.BooleanOptionalAction,
-        help="write a short hint on the room's tools into the project's CLAUDE.md, AGENTS.md, GEMINI.md (else it is "
+        help=f"write a short hint on the room's tools into the project's {hints} (else it is "
         "asked at a terminal, and not written elsewhere)",
     )
     parser.add_argument("--remove", action="store_true", help="remove it again")
@@ -141,10 +137,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _programs(options: argparse.Namespace) -> list[str]:
     named = options.programs or ["all"]
-    unknown = [program for program in named if program not in KNOWN and program != "all"]
+    programs = known()
+    unknown = [program for program in named if program not in programs and program != "all"]
     if unknown:
-        raise WrongUse(f"{unknown[0]} is not a known program: {', '.join(KNOWN)} or all.")
-    return list(KNOWN) if "all" in named else list(dict.fromkeys(named))
+        raise WrongUse(f"{unknown[0]} is not a known program: {', '.join(programs)} or all.")
+    return list(programs) if "all" in named else list(dict.fromkeys(named))
 
 
 def _key(options: argparse.Namespace) -> str | None:
@@ -163,26 +160,17 @@ def _key(options: argparse.Namespace) -> str | None:
 def _target(
     program: str, settings: Settings, options: argparse.Namespace, key: str | None, environ: Mapping[str, str]
 ) -> Target:
-    scope = options.scope or ("user" if program == "codex" else "project")
+    file = known()[program]
+    scope = options.scope or file.scope
     project = (options.project or settings.repo).expanduser().absolute()
     if not project.is_dir():
         raise WrongUse(f"{project} is not a folder.")
-    home = Path.home()
-    places = {
-        ("claude", "project"): project / ".mcp.json",
-        ("claude", "user"): Path(environ.get("CLAUDE_CONFIG_DIR") or home) / ".claude.json",
-        ("codex", "project"): project / ".codex" / "config.toml",
-        ("codex", "user"): Path(environ.get("CODEX_HOME") or home / ".codex") / "config.toml",
-        ("gemini", "project"): project / ".gemini" / "settings.json",
-        ("gemini", "user"): home / ".gemini" / "settings.json",
-    }
     names = settings.agent_names
     entry = (
         None
         if options.remove
-        else _entry(program, settings.path, agent_name(program, options.name, names), key)
+        else file.entry(_entry(settings.path, agent_name(program, options.name, names), key))
     )
-    form = "toml" if program == "codex" else "json"
     wanted = Wanted(
         settings.path,
         entry,
@@ -191,10 +179,8 @@ def _target(
         keep_name=key is None and options.name is None,
         through_room=settings.storage == "postgres" and settings.postgres.dsn_file is None,
     )
-    path = places[program, scope]
-    return Target(
-        program, scope, path, form, wanted, private=key is not None, hint=project / mcp_hint.FILES[program]
-    )
+    path = project / file.project if scope == "project" else file.user(environ, Path.home())
+    return Target(program, scope, path, file.form, wanted, private=key is not None, hint=project / file.hint)
 
 
 def agent_name(program: str, wanted: str | None, configured: Collection[str]) -> str:
@@ -211,22 +197,11 @@ def agent_name(program: str, wanted: str | None, configured: Collection[str]) ->
     return spelled(name, configured)
 
 
-def _entry(program: str, config: Path, agent: str, key: str | None) -> Json:
+def _entry(config: Path, agent: str, key: str | None) -> Json:
     command, *words = _command()
     args = [*words, "mcp"] if key is not None else [*words, "mcp", "--agent", agent]
     env = {"RELAY_CONFIG": str(config)} | ({"RELAY_API_KEY": key} if key is not None else {})
-    entry: Json = {"command": command, "args": args, "env": env}
-    if program == "codex":
-        # What Codex hands on of its own environment, besides a fixed few: what the room gives its agents.
-        handed_on = [name for name in IDENTITY if name not in env]
-        return {
-            **entry,
-            "env_vars": handed_on,
-            "startup_timeout_sec": START_S,
-            "tool_timeout_sec": PATIENCE_MS // 1000,
-        }
-    entry["timeout"] = PATIENCE_MS
-    return {"type": "stdio", **entry} if program == "claude" else entry
+    return {"command": command, "args": args, "env": env}
 
 
 def _command() -> list[str]:
@@ -354,6 +329,6 @@ def _line(result: Json) -> str:
     notes = [
         f"{title}: wrote {SERVER} into {result['path']}.",
         *notes,
-        _NOTES.get((result["program"], result["scope"]), ""),
+        known()[result["program"]].notes.get(result["scope"], ""),
     ]
     return " ".join(filter(None, notes)) + f"\n\n{result['snippet']}"

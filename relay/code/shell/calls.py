@@ -144,7 +144,7 @@ def wrapped(call: Call) -> list[Word] | None:
         return [*inner, None]
     if call.words and (call.name, call.words[0]) in _RUNNERS:
         return behind(call.words[1:], "--with --group --python -p --extra")
-    if re.fullmatch(r"python[\d.]*", call.name):
+    if call.name.startswith("python") and re.fullmatch(r"python[\d.]*", call.name):
         flags = [at for at, word in enumerate(call.words) if word == "-m"]
         if flags and flags[0] + 1 < len(call.words):
             return list(call.words[flags[0] + 1 :])

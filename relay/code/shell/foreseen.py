@@ -34,7 +34,7 @@ def foresee(command: str, cwd: str, place: Callable[[str], str | None]) -> Fores
     unknown, left = list(writes.unknown), MOST_BELOW
     for write in writes.paths:
         # `rm LINK` takes the link away, `> LINK` writes what it leads to.
-        names = found[write.sure and not Path(write.path).is_symlink()]
+        names = found[write.sure and not os.path.islink(write.path)]
         path = place(write.path)
         if path is not None:
             names[path] = None

@@ -50,18 +50,22 @@ def text_of(node: Node) -> str:
 
 def bare(text: str) -> str:
     """A word outside of quotes as a pattern: `\\x` is the character itself."""
+    if "\\" not in text:
+        return text
     return re.sub(
         r"\\(.)", lambda match: glob.escape(match[1]) if match[1] != "\n" else "", text, flags=re.DOTALL
     )
 
 
 def in_quotes(text: bytes) -> str:
-    plain = re.sub(r"\\([$`\"\\\n])", lambda match: match[1].strip("\n"), text.decode("utf-8", "replace"))
-    return glob.escape(plain)
+    plain = text.decode("utf-8", "replace")
+    if "\\" in plain:
+        plain = re.sub(r"\\([$`\"\\\n])", lambda match: match[1].strip("\n"), plain)
+    return glob.escape(plain) if plain else plain
 
 
 def unescaped(pattern: str) -> str:
-    return re.sub(r"\[([*?[])\]", r"\1", pattern)
+    return re.sub(r"\[([*?[])\]", r"\1", pattern) if "[" in pattern else pattern
 
 
 def tilde(word: str, home: str | None) -> str:
@@ -77,7 +81,7 @@ def ansi(text: str) -> str:
 
 def braces(word: str) -> list[str]:
     """`a{b,c}` and `a{1..3}`, as the shell takes them apart."""
-    match = re.search(r"(?<!\$)\{([^{}]*)\}", word)
+    match = re.search(r"(?<!\$)\{([^{}]*)\}", word) if "{" in word else None
     if match is None:
         return [word]
     inner = match[1]

@@ -57,8 +57,8 @@ class LockIndex:
 
     def concerning(self, target: Target) -> Sequence[Lock]:
         """All that are about this file (`Lock.concerns`); of a pattern or a key all that meet it."""
-        if target.kind != "path":
-            return self.meeting(target)
+        if target.kind != "path" or not self._all:
+            return self.meeting(target) if self._all else ()
         # A pattern stands for nothing outside of its base.
         near = (lock for base in ("", *above(target.key)) for lock in self._globs.get(base, ()))
         return [*self._by_path(target.key), *(lock for lock in near if lock.concerns(target))]

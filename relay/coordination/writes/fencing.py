@@ -14,8 +14,9 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import lru_cache
 
 from relay.coordination.locks import table
 from relay.coordination.locks.index import LockIndex, longest
@@ -38,9 +39,26 @@ class LockCheck:
     async def refusals(
         self, tx: Tx, caller: Caller, paths: Sequence[str | Target], fencing_token: int | None = None
     ) -> list[LockRefusal]:
-        verdicts = await self.verdicts(tx, caller, paths, fencing_token)
+        refusals, _ = await self.look(tx, caller, paths, fencing_token)
+        return refusals
+
+    async def look(
+        self, tx: Tx, caller: Caller, paths: Sequence[str | Target], fencing_token: int | None = None
+    ) -> tuple[list[LockRefusal], set[str]]:
+        """What stands against writing these, and those of them that the caller holds exclusively."""
+        mine = await table.of_session(tx, caller)
+        living = await _living(tx, caller, mine)
+        verdicts = await self._verdicts(tx, caller, paths, fencing_token, mine, living)
         now = await tx.now()
-        return [_refusal(verdict, caller, now) for verdict in verdicts if verdict.verdict != "ok"]
+        refused = [_refusal(verdict, caller, now) for verdict in verdicts if verdict.verdict != "ok"]
+        exclusive = [lock for lock in living if lock.mode == "exclusive"]
+        targets = {verdict.path: file_target(verdict.path, self._fold) for verdict in verdicts if exclusive}
+        owned = {
+            path
+            for path, target in targets.items()
+            if target is not None and any(lock.concerns(target) for lock in exclusive)
+        }
+        return refused, owned
 
     async def verdicts(
         self, tx: Tx, caller: Caller, paths: Sequence[str | Target], fencing_token: int | None = None
@@ -50,9 +68,21 @@ class LockCheck:
         `fencing_token`: of the lease that the write is done under; when this session does not hold it any more, all
         are stale. A file is asked about by its name, a pattern or a key as a Target. Reads only; it is no heartbeat.
         """
-        names = [path.path if isinstance(path, Target) else path for path in paths]
         mine = await table.of_session(tx, caller)
         living = await _living(tx, caller, mine)
+        return await self._verdicts(tx, caller, paths, fencing_token, mine, living)
+
+    async def _verdicts(
+        self,
+        tx: Tx,
+        caller: Caller,
+        paths: Sequence[str | Target],
+        fencing_token: int | None,
+        mine: Sequence[Lock],
+        living: Sequence[Lock],
+    ) -> list[WriteVerdict]:
+        """`mine`: the caller's rows; `living`: those of them that hold."""
+        names = [path.path if isinstance(path, Target) else path for path in paths]
         if fencing_token is not None and fencing_token not in {lock.token for lock in living}:
             lost = next((lock for lock in mine if lock.token == fencing_token), None)
             return [WriteVerdict(name, "stale", lost, fencing_token) for name in names]
@@ -78,20 +108,6 @@ class LockCheck:
             locks = [] if target is None else await table.meeting(tx, target, besides=me)
             others.append(longest([lock for lock in locks if target is not None and lock.concerns(target)]))
         return others
-
-    async def owned(self, tx: Tx, caller: Caller, paths: Iterable[str]) -> set[str]:
-        """Those of these files that the caller holds exclusively."""
-        mine = [
-            lock
-            for lock in await _living(tx, caller, await table.of_session(tx, caller))
-            if lock.mode == "exclusive"
-        ]
-        targets = {path: file_target(path, self._fold) for path in (paths if mine else ())}
-        return {
-            path
-            for path, target in targets.items()
-            if target is not None and any(lock.concerns(target) for lock in mine)
-        }
 
     async def held(self, tx: Tx) -> list[HeldPath]:
         """What holds now and is about files, for the airspace."""
@@ -127,6 +143,7 @@ def _decide(path: str, other: Lock | None, mine: Sequence[Lock], living: Sequenc
     return WriteVerdict(path, "stale", max(mine, key=lambda lock: lock.token))
 
 
+@lru_cache(maxsize=4096)
 def file_target(path: str, fold: bool) -> Target | None:
     """What locks are asked about for this file: its name as locks take it; else that of the nearest folder above it
     that can be locked; None when none can."""

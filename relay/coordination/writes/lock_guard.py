@@ -57,12 +57,15 @@ async def _may_be(tx: Tx, caller: Caller) -> tuple[int, list[Caller]]:
 
 async def _refused(
     tx: Tx, lock_check: LockCheck, caller: Caller, paths: Sequence[str]
-) -> tuple[list[LockRefusal], list[Caller]]:
-    """What stands against this write, another's lock first, and the sessions that it may be of (`_may_be`)."""
+) -> tuple[list[LockRefusal], set[str]]:
+    """What stands against this write, another's lock first, and the files that one of the sessions that it may be of
+    (`_may_be`) holds exclusively."""
     living, who = await _may_be(tx, caller)
-    by_session = [against(await lock_check.refusals(tx, possible, paths), possible) for possible in who]
+    looks = [await lock_check.look(tx, possible, paths) for possible in who]
+    owned = set[str]().union(*(own for _, own in looks))
+    by_session = [against(refusals, one) for (refusals, _), one in zip(looks, who, strict=True)]
     if len(who) == 1:
-        return ordered(by_session[0]), who
+        return ordered(by_session[0]), owned
     by_path = [{refusal.path: refusal for refusal in refusals} for refusals in by_session]
     every = [
         refusal if all(refusal.path in refused for refused in by_path) else _which(refusal, caller, living)
@@ -70,7 +73,7 @@ async def _refused(
         for refusal in [next((refused[path] for refused in by_path if path in refused), None)]
         if refusal is not None
     ]
-    return ordered(every), who
+    return ordered(every), owned
 
 
 def _which(refusal: LockRefusal, caller: Caller, living: int) -> LockRefusal:
@@ -200,13 +203,11 @@ class LockGuard:
         self, tx: Tx, caller: Caller, paths: Sequence[str]
     ) -> tuple[dict[str, LockRefusal], set[str]]:
         """What stands against each of these files, and those that the caller holds exclusively."""
-        refusals, callers = await _refused(tx, self._lock_check, caller, paths)
+        refusals, owned = await _refused(tx, self._lock_check, caller, paths)
         refused: dict[str, LockRefusal] = {}
         for refusal in refusals:
             refused.setdefault(refusal.path, refusal)
-        free = [path for path in paths if path not in refused]
-        owned = [await self._lock_check.owned(tx, possible, free) for possible in callers if free]
-        return refused, set().union(*owned)
+        return refused, owned - refused.keys()
 
 
 def ordered(refusals: Sequence[LockRefusal]) -> list[LockRefusal]:

@@ -67,7 +67,7 @@ class Bench:
 class Away(LockCheck):
     """The locks of a database that cannot be read."""
 
-    async def refusals(self, *asked: Any) -> list[LockRefusal]:
+    async def look(self, *asked: Any) -> tuple[list[LockRefusal], set[str]]:
         raise StoreBusy("locked for 30 s")
 
 

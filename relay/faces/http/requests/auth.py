@@ -104,13 +104,17 @@ class Auth:
 
     def __init__(self, token: str, store: Store, *, keys: Keys | None = None) -> None:
         self.token = token
+        #: The token that the key was made of, and that key.
+        self._keyed = ("", "")
         self.store = store
         self.keys = keys or Keys(store)
 
     @property
     def _token_key(self) -> str:
         # Another one with each token, so that what the old one opened does not outlive it.
-        return f"token-{page_sessions.digest(self.token)[:16]}"
+        if self._keyed[0] != self.token:
+            self._keyed = self.token, f"token-{page_sessions.digest(self.token)[:16]}"
+        return self._keyed[1]
 
     def is_token(self, key: str) -> bool:
         """Is it the room's token?"""

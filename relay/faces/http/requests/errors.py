@@ -62,6 +62,8 @@ STATUS_OF_CODE = {
     "too_many": 429,
 }
 _RETRY = {"Retry-After": "1"}
+#: Kept, since `json.dumps` makes another one for each answer.
+_JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 
 #: Refusals of aiohttp itself: code, message and fix.
 _PLAIN = {
@@ -78,7 +80,7 @@ _PLAIN = {
 
 def answer(data: Any, *, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
     """`data` as JSON."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    text = _JSON.encode(data)
     return web.Response(
         # A lone surrogate, which JSON can carry and UTF-8 cannot, must not turn an answer into an error.
         body=text.encode("utf-8", "replace"),

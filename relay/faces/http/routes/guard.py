@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Protocol
@@ -22,9 +23,9 @@ from typing import Protocol
 import structlog
 from aiohttp import web
 
-from relay.base.files import inside, reading
+from relay.base.files import below, inside, reading, resolved
 from relay.base.git_checkouts import within
-from relay.code.shell.foreseen import foresee
+from relay.code.shell.foreseen import Foreseen, foresee
 from relay.coordination.writes.lock_guard import LockGuard, caller_of
 from relay.coordination.writes.shell_guard import CommandAnswer, judge
 from relay.faces.http.requests.errors import answer
@@ -98,7 +99,7 @@ class GuardRoutes:
             # An agent without its own checkout shares one, so it is not known which changed lines are whose.
             root, lines = self._checkouts.home(), None
         checkouts = tuple(dict.fromkeys((root, *self._checkouts.checkouts())))
-        places = await asyncio.to_thread(lambda: [_place(checkouts, path) for path in paths])
+        places = await asyncio.to_thread(_places, checkouts, paths)
         text = None
         if change is not None and not many and places[0] is not None:
             text = await asyncio.to_thread(_edited, root, places[0], paths[0], change)
@@ -135,7 +136,7 @@ class GuardRoutes:
         folder = str(root / (cwd or ""))
         try:
             async with asyncio.timeout(GUARD_S):
-                foreseen = await asyncio.to_thread(foresee, command, folder, partial(_place, checkouts))
+                foreseen = await asyncio.to_thread(_foreseen, checkouts, command, folder)
                 told = await judge(self._guard, agent, command, foreseen, session)
         except Refusal as error:
             raise bad(error.message, error.fix) from None
@@ -202,12 +203,35 @@ def _check_names(paths: Iterable[str]) -> None:
         raise bad(f"path has more than {MOST_PATH} bytes.", "Send the path of a file.")
 
 
-def _place(checkouts: Sequence[Path], path: str) -> str | None:
-    """`path` (absolute, or relative to the first checkout) in the innermost checkout that has it: a worktree may lie
-    within another checkout. A worktree of the same repository that the room does not know is one, too. None when it
-    is in none. Blocking."""
-    root = checkouts[0]
-    places = (inside(folder, str(root / path)) for folder in checkouts)
+def _places(checkouts: Sequence[Path], paths: Iterable[str]) -> list[str | None]:
+    """The place of each of these (`_place`). Blocking."""
+    tops = _tops(checkouts)
+    return [_place(checkouts[0], tops, path) for path in paths]
+
+
+def _foreseen(checkouts: Sequence[Path], command: str, folder: str) -> Foreseen:
+    """What the command would write in these checkouts. Blocking."""
+    return foresee(command, folder, partial(_place, checkouts[0], _tops(checkouts)))
+
+
+def _tops(checkouts: Sequence[Path]) -> list[str]:
+    """Without links: once for a question, however many paths it has. Blocking."""
+    tops = []
+    for checkout in checkouts:
+        with suppress(OSError, ValueError):  # one whose place cannot be told has no files
+            tops.append(resolved(checkout))
+    return tops
+
+
+def _place(root: Path, tops: Sequence[str], path: str) -> str | None:
+    """`path` (absolute, or relative to the first checkout, `root`) in the innermost checkout that has it: a worktree
+    may lie within another checkout. A worktree of the same repository that the room does not know is one, too. None
+    when it is in none. Blocking."""
+    try:
+        at = resolved(root / path)
+    except (OSError, ValueError):  # too long, a NUL, links in a circle
+        return None
+    places = (below(top, at) for top in tops)
     known = min((place for place in places if place is not None), key=len, default=None)
     return within(root, root / path) if known is None else known
 
