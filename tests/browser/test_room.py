@@ -241,9 +241,9 @@ async def test_what_came_meanwhile_stands_below_a_line(ann: Person, come: Come) 
     line = ann.page.get_by_test_id("new-line")
     await expect(line).to_be_visible()
     await expect(line.locator("xpath=following-sibling::*[1]")).to_contain_text("while ann was away")
-    await expect(ann.page).to_have_title(re.compile(r"^\(\d+\) "))
+    await expect(ann.page).to_have_title(re.compile(r"^(\d+ needs? you · )?\(\d+\) "))
     await ann.page.evaluate("dispatchEvent(new Event('focus'))")
-    await expect(ann.page).to_have_title(re.compile(r"^house"))
+    await expect(ann.page).to_have_title(re.compile(r"^(\d+ needs? you · )?house"))
 
 
 async def test_a_reply_quotes_and_leads_back(ann: Person) -> None:

@@ -56,6 +56,17 @@ export interface Lock {
   waiting?: { agent: string; session: string; since: Time; until: Time }[];
 }
 
+export interface Attached {
+  program: string;
+  person: string;
+  state: "working" | "waiting" | "idle" | "gone";
+  since: Time;
+  branch: string;
+  checkout: string;
+  tool: string;
+  paths: string[];
+}
+
 export interface Session {
   session_id: string;
   agent_id: string;
@@ -69,6 +80,8 @@ export interface Session {
   end_reason?: string | null;
   /** How many tasks it has claimed, or which. */
   claims?: number | unknown[];
+  /** A person's own session, which its program's hooks tell of (docs/attach.md); null = it is none. */
+  attached?: Attached | null;
 }
 
 export interface Held {

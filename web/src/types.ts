@@ -253,6 +253,25 @@ export interface PermissionRequest {
   advisory: Partial<Advisory> | string | null;
 }
 
+/** One thing that needs a person (docs/inbox.md). */
+export interface NeedAction {
+  name: string;
+  label: string;
+  command: string;
+  /** The person's own text that it takes, in words. */
+  asks: string | null;
+}
+export interface Need {
+  id: string;
+  kind: string;
+  at: string;
+  about: string;
+  text: string;
+  ref: string | null;
+  ends_at: string | null;
+  actions: NeedAction[];
+}
+
 export type Frame =
   | { cursor: string | null; type: "airspace"; data: AirspaceState }
   | { cursor: string | null; type: "advisory"; data: Advisory }

@@ -42,7 +42,9 @@ class ScriptedAgent:
         self.rules = load_script(spec.script)
 
     async def probe(self) -> Availability:
-        return Availability(True, f"{len(self.rules)} rules of {self.spec.script}")
+        return Availability(
+            True, f"{len(self.rules)} rule{'s' * (len(self.rules) != 1)} of {self.spec.script}"
+        )
 
     async def run(self, turn: Turn) -> AsyncGenerator[Part, None]:
         limit = self.spec.limit_s(turn)

@@ -56,7 +56,7 @@ async def collisions(tx: Tx, agents: Iterable[str]) -> list[Need]:
         )
         since = advisory.resolved_at or advisory.opened_at
         about = " and ".join(advisory.part)
-        line = wording.line(advisory)
+        line = _sentence(wording.line(advisory))
         found.append(
             Need(f"advisory:{advisory.id}", Kind.COLLISION, since, about, line, buttons, advisory.id)
         )
@@ -441,6 +441,7 @@ def _short(text: str, most: int = MOST_WORDS) -> str:
 
 
 def _sentence(text: str) -> str:
+    text = text[:1].upper() + text[1:]
     return text if text.endswith((".", "?", "!", "…")) else f"{text}."
 
 

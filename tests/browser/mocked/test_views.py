@@ -11,7 +11,7 @@ from playwright.async_api import Page, expect
 from scripts.bench.mock_room import MockRoom
 from scripts.bench.mock_state import new_agent
 from tests.browser.mocked.conftest import OpenPage
-from tests.browser.person import shot
+from tests.browser.person import open_view, shot
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -218,7 +218,7 @@ async def test_every_view_has_an_address(room: MockRoom, open_page: OpenPage) ->
     dialog, panel = page.get_by_test_id("task-dialog"), page.get_by_test_id("agent-panel")
     steps = ("board", "agents", "queue", "airspace", "locks", "worktrees")
     for view in steps:
-        await page.get_by_test_id(f"tab-{view}").click()
+        await open_view(page, view)
         await stands(view, f"#/{view}")
     await expect(page).to_have_title(re.compile("Worktrees · .+ · relay"))
     for view in reversed(steps[:-1]):
@@ -371,7 +371,7 @@ async def test_a_phone_has_everything_without_scrolling_sideways(room: MockRoom,
     page = await open_page(size=(360, 740))
     await expect(page.get_by_test_id("entry")).to_have_count(2)
     for view in ("room", "board", "agents", "queue"):
-        await page.get_by_test_id(f"tab-{view}").click()
+        await open_view(page, view)
         assert await page.evaluate("document.documentElement.scrollWidth") <= 360, view
         if view == "room":
             row = "Math.max(...[...document.querySelectorAll('.entry')].map(e => e.getBoundingClientRect().right))"
@@ -397,7 +397,9 @@ async def test_the_bar_of_a_phone_has_names_and_the_rest_behind_more(
     page = await open_page(size=(390, 844), scheme=scheme)
     bar, more = page.locator(".bottom-tabs > .tabs > *"), page.get_by_test_id("tabs-more")
     sheet = page.get_by_test_id("tab-sheet")
-    await expect(bar).to_have_text([re.compile(one) for one in ("Room", "Board", "Agents", "Queue", "More")])
+    await expect(bar).to_have_text(
+        [re.compile(one) for one in ("Room", "Needs you", "Board", "Agents", "More")]
+    )
     await shot(page, f"bar-{scheme}")
     cut = "(all) => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)"
     assert await page.locator(".bottom-tabs > .tabs span").evaluate_all(cut) == []
@@ -406,7 +408,7 @@ async def test_the_bar_of_a_phone_has_names_and_the_rest_behind_more(
     await page.keyboard.press("Enter")
     await expect(sheet).to_be_visible()
     await expect(more).to_have_attribute("aria-expanded", "true")
-    await expect(sheet.get_by_test_id("tab-airspace")).to_be_focused()
+    await expect(sheet.get_by_test_id("tab-queue")).to_be_focused()
     await shot(page, f"sheet-{scheme}")
     await page.keyboard.press("Escape")
     await expect(sheet).to_have_count(0)

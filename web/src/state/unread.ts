@@ -1,6 +1,7 @@
 /** What the reader has not seen: the line, the count in the title, and what is remembered between visits. */
 
 import { computed, effect, signal, untracked } from "@preact/signals";
+import { needs } from "./needs";
 import { permissions } from "./permissions";
 import { memory, personName } from "./prefs";
 import { loaded, onEntries, readOlder, room, timeline } from "./room";
@@ -29,8 +30,8 @@ export const unread = computed(() => {
 });
 
 effect(() => {
-  const title = [view.value === "room" ? "" : view.value[0]!.toUpperCase() + view.value.slice(1), room.value?.name, "relay"].filter(Boolean).join(" · ");
-  const asked = permissions.value.length ? `${permissions.value[0]!.agent} asks · ` : "";
+  const title = [view.value === "room" ? "" : view.value === "needs" ? "Needs you" : view.value[0]!.toUpperCase() + view.value.slice(1), room.value?.name, "relay"].filter(Boolean).join(" · ");
+  const asked = permissions.value.length ? `${permissions.value[0]!.agent} asks · ` : needs.value.length ? `${needs.value.length} need${needs.value.length === 1 ? "s" : ""} you · ` : "";
   document.title = asked + (unread.value > 0 ? `(${unread.value > 99 ? "99+" : unread.value}) ${title}` : title);
 });
 

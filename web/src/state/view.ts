@@ -6,8 +6,8 @@ import { setReferences } from "../text/markdown";
 import { readRef, ref, THINGS } from "../text/reference";
 import { jobs, jumpTo, marked, newestNumber, tasks, timeline } from "./room";
 
-export type View = "room" | "board" | "agents" | "queue" | "airspace" | "locks" | "worktrees" | "timeline" | "memory" | "explore" | "conflicts" | "metrics" | "landing" | "approvals";
-export const VIEWS: readonly View[] = ["room", "board", "agents", "queue", "airspace", "locks", "worktrees", "timeline", "memory", "explore", "conflicts", "metrics", "landing", "approvals"];
+export type View = "room" | "needs" | "board" | "agents" | "queue" | "airspace" | "locks" | "worktrees" | "timeline" | "memory" | "explore" | "conflicts" | "metrics" | "landing" | "approvals";
+export const VIEWS: readonly View[] = ["room", "needs", "board", "agents", "queue", "airspace", "locks", "worktrees", "timeline", "memory", "explore", "conflicts", "metrics", "landing", "approvals"];
 
 export const view = signal<View>("room");
 export const overlay = signal<"none" | "search" | "help">("none");

@@ -8,7 +8,7 @@
 
 import { computed } from "@preact/signals";
 import { instant } from "../text/format";
-import type { Lock, Session, Task } from "../coordination_types";
+import type { Attached, Lock, Session, Task } from "../coordination_types";
 import type { Agent } from "../types";
 import { FAREWELL, locks, lookAtHeld, roomNow, sessions } from "./locks";
 import { setMentions } from "../text/markdown";
@@ -43,6 +43,10 @@ export const visitors = computed<Visitor[]>(() => {
     })
     .sort((a, b) => Number(b.alive) - Number(a.alive) || a.name.localeCompare(b.name));
 });
+/** What a person's own session does, in words. */
+export function doing(attached: Attached): string {
+  return attached.state === "waiting" ? "waits for its person" : attached.state;
+}
 const same = (a: string, b: string): boolean => a.toUpperCase() === b.toUpperCase();
 export const visitorOf = (name: string): Visitor | undefined => visitors.value.find((visitor) => same(visitor.name, name));
 /** `@NAME` in a text is a mention of an agent of the room, or of one that is here on its own. */

@@ -139,7 +139,7 @@ function Facts({ agent }: { agent: Agent }) {
       {!agent.installed && agent.fix && <Copyable text={agent.fix} testid="fix" />}
       {b.state !== "closed" && (
         <p class="breaker" data-testid="breaker">
-          <b><Term id="breaker" /> {b.state === "open" ? "open" : "half open"}.</b> {b.failures} failures in a row (limit {b.threshold}).
+          <b><Term id="breaker" /> {b.state === "open" ? "open" : "half open"}.</b> {counted(b.failures, "failure")} in a row (limit {b.threshold}).
           {b.state === "open" ? <> New messages are skipped until one <Term id="probe">attempt</Term> succeeds.</> : <> The next message is that <Term id="probe">attempt</Term>.</>}
         </p>
       )}

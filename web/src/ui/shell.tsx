@@ -25,6 +25,7 @@ const opened = <Part,>(part: Promise<Part>): Promise<Part> => part.catch((proble
 const search = () => opened(import("./palette").then((all) => ({ default: all.Palette })));
 const help = () => opened(import("./palette").then((all) => ({ default: all.Help })));
 const nameDialog = () => import("./signin").then((all) => ({ default: all.NameDialog }));
+const needsView = () => import("../needs/view");
 const boardView = () => import("./board");
 const agentsView = () => import("./agents_view");
 const agentPanelOver = () => import("./agents_view").then((all) => ({ default: all.AgentPanel }));
@@ -223,6 +224,7 @@ export function Shell() {
       {phone.value ? <TopBar /> : <SideBar />}
       <main class="main" data-view={view.value}>
         {view.value === "room" && <RoomView />}
+        {view.value === "needs" && <Lazy load={needsView} />}
         {view.value === "board" && <Lazy load={boardView} />}
         {view.value === "agents" && <Lazy load={agentsView} />}
         {view.value === "queue" && <Lazy load={queueView} />}

@@ -7,6 +7,7 @@ import { explorations } from "../state/explorations";
 import { landing, landingUsed, waitingApprovals } from "../state/landing";
 import { agents, jobs, tasks } from "../state/room";
 import { locks } from "../state/locks";
+import { needs } from "../state/needs";
 import { unread } from "../state/unread";
 import { worktrees } from "../state/worktrees";
 import { show, view, type View } from "../state/view";
@@ -21,6 +22,7 @@ interface Tab {
 
 export const TABS: readonly Tab[] = [
   { view: "room", name: "Room", icon: "room", keys: "g r" },
+  { view: "needs", name: "Needs you", icon: "inbox", keys: "g n" },
   { view: "board", name: "Board", icon: "board", keys: "g b" },
   { view: "agents", name: "Agents", icon: "agents", keys: "g a" },
   { view: "queue", name: "Queue", icon: "queue", keys: "g q" },
@@ -49,6 +51,8 @@ function count(tab: View): number {
   switch (tab) {
     case "room":
       return view.value === "room" ? 0 : unread.value;
+    case "needs":
+      return needs.value.length;
     case "board":
       return tasks.value.filter((t) => t.status !== "done").length;
     case "queue":
@@ -76,7 +80,7 @@ function count(tab: View): number {
   }
 }
 
-const alarms = (tab: View): boolean => tab === "agents" || tab === "conflicts" || tab === "approvals" || (tab === "airspace" && openAdvisories.value[0]?.level === "resolution");
+const alarms = (tab: View): boolean => tab === "needs" || tab === "agents" || tab === "conflicts" || tab === "approvals" || (tab === "airspace" && openAdvisories.value[0]?.level === "resolution");
 
 function TabLink({ tab, onGo }: { tab: Tab; onGo?: () => void }) {
   const n = count(tab.view);

@@ -1,0 +1,116 @@
+/**
+ * What needs a person, the newest first, each with its buttons.
+ *
+ * Invariant: a button does what its command does. What is done leaves the list, as the room says, and not before.
+ */
+
+import "../style/views.css";
+import "../style/needs.css";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { actOn, loadNeeds, needs, needsProblem } from "../state/needs";
+import { roomNow } from "../state/locks";
+import { agents } from "../state/room";
+import { agentPanel, follow, show, showAirspace } from "../state/view";
+import { ago, counted, full, instant, span } from "../text/format";
+import type { Need, NeedAction } from "../types";
+import { Icon, toast, Words } from "../ui/bits";
+import { Who } from "../ui/proximity";
+import { kindOf, opens } from "./words";
+
+async function open(need: Need): Promise<void> {
+  const at = need.ref!;
+  if (need.kind === "collision") return showAirspace({ advisory: at });
+  if (need.kind === "not_landed") return show("landing");
+  if (need.kind === "exploration") return show("explore");
+  if (agents.value.some((agent) => agent.name === at)) {
+    agentPanel.value = at;
+    return;
+  }
+  await follow(at);
+}
+
+/** "AVA and BEN", each in its colour. */
+function About({ names }: { names: string }) {
+  return <>{names.split(" and ").map((name, i) => <span key={name}>{i > 0 && <span class="muted"> and </span>}<Who name={name} /></span>)}</>;
+}
+
+function Card({ need }: { need: Need }) {
+  const [busy, setBusy] = useState(false);
+  const [asks, setAsks] = useState<NeedAction | null>(null);
+  const [refused, setRefused] = useState("");
+  const field = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => field.current?.focus(), [asks]);
+  const kind = kindOf(need);
+  const run = async (action: NeedAction, text = ""): Promise<void> => {
+    setBusy(true);
+    setRefused("");
+    const { said, done } = await actOn(need, action.name, text);
+    setBusy(false);
+    if (!done) return setRefused(said);
+    setAsks(null);
+    toast(said.replace(/`/g, "").split("\n")[0]!);
+  };
+  const ends = instant(need.ends_at);
+  const way = opens(need);
+  return (
+    <li>
+      <article class={`need ${kind.urgent ? "need-urgent" : ""}`} data-testid="need" data-need={need.id} data-kind={need.kind} aria-label={`${kind.name}: ${need.about}`}>
+        <header>
+          <span class="need-kind"><Icon name={kind.icon} size={15} /> {kind.name}</span>
+          <h3><About names={need.about} /></h3>
+          <span class="muted need-at" data-tip={full(need.at)}>{ago(need.at, roomNow.value)}</span>
+        </header>
+        <p class="need-text"><Words text={need.text} /></p>
+        {refused && <p class="problem" role="alert"><Words text={refused} /></p>}
+        {asks ? (
+          <form class="need-form" onSubmit={(event) => { event.preventDefault(); const text = field.current!.value.trim(); if (text) void run(asks, text); }}>
+            <label for={`need-${need.id}`}>{asks.label}: {asks.asks}</label>
+            <textarea
+              id={`need-${need.id}`}
+              ref={field}
+              rows={asks.name === "choice-4" ? 6 : 2}
+              required
+              data-testid="need-text"
+              onKeyDown={(event) => {
+                if (event.key === "Escape") { event.stopPropagation(); setAsks(null); }
+                if (event.key === "Enter" && !event.shiftKey && asks.name !== "choice-4") { event.preventDefault(); event.currentTarget.form!.requestSubmit(); }
+              }}
+            />
+            <div class="need-acts">
+              <button type="submit" class="button small primary" disabled={busy} data-testid="need-send">{asks.label}</button>
+              <button type="button" class="button small" onClick={() => setAsks(null)}>Back</button>
+            </div>
+          </form>
+        ) : (
+          <div class="need-acts">
+            {need.actions.map((action, i) => (
+              <button key={action.name} type="button" class={`button small ${i === 0 && !kind.urgent ? "primary" : ""}`} disabled={busy} data-tip={action.command} data-testid={`act-${action.name}`} onClick={() => (action.asks ? setAsks(action) : void run(action))}>
+                {action.label}{action.asks ? "…" : ""}
+              </button>
+            ))}
+            {way && <button type="button" class="link need-open" onClick={() => void open(need)} data-testid="need-open">{way}</button>}
+            {ends !== null && need.kind === "permission" && <span class="muted need-ends">refused in {span(Math.max(0, ends - roomNow.value))}</span>}
+          </div>
+        )}
+      </article>
+    </li>
+  );
+}
+
+export default function NeedsView() {
+  useEffect(() => void loadNeeds(), []);
+  const all = needs.value;
+  return (
+    <section class="view" aria-label="Needs you" data-testid="needs-view">
+      <header class="view-head"><h2>Needs you</h2><span class="muted">{all.length ? `${counted(all.length, "thing")}, the newest first` : ""}</span></header>
+      <div class="needs-body">
+        {needsProblem.value && <p class="problem" role="alert"><Words text={needsProblem.value} /></p>}
+        {all.length > 0 ? (
+          <ul class="needs">{all.map((need) => <Card key={need.id} need={need} />)}</ul>
+        ) : !needsProblem.value && (
+          <div class="empty" data-testid="needs-empty"><h2>Nothing needs you</h2><p>Collisions, questions, approvals and whatever else waits for a person come here, each with what you can do about it.</p></div>
+        )}
+      </div>
+    </section>
+  );
+}

@@ -1,0 +1,48 @@
+/** What needs a person: read when the room says that something changed, and now and then while agents work. */
+
+import { signal } from "@preact/signals";
+import { api, ApiError } from "../api";
+import type { Need } from "../types";
+import { onLive } from "./live";
+import { reading } from "./reading";
+import { agents, loaded, onEntries, onFrames } from "./room";
+
+export const needs = signal<readonly Need[]>([]);
+export const needsProblem = signal("");
+/** Frames that change nothing about it. */
+const QUIET: ReadonlySet<string> = new Set(["stream", "output", "people", "airspace", "hello", "dispatcher", "fleet", "lock", "session"]);
+/** Milliseconds between two looks while an agent works: that nothing is heard of it is said by no frame. */
+const LOOK = 60_000;
+
+const list = reading(async () => {
+  try {
+    needs.value = await api.needs();
+    needsProblem.value = "";
+  } catch (problem) {
+    if (!(problem instanceof ApiError)) throw problem;
+    needsProblem.value = [problem.message, problem.fix].filter(Boolean).join(" ");
+  }
+});
+export const loadNeeds = list.now;
+
+/** Does it; gives what the room says, and whether it did it. */
+export async function actOn(need: Need, action: string, text = ""): Promise<{ said: string; done: boolean }> {
+  try {
+    const answer = await api.actOnNeed(need.id, action, text);
+    return { said: answer.reason ?? "Done.", done: true };
+  } catch (problem) {
+    if (!(problem instanceof ApiError)) throw problem;
+    return { said: [problem.message, problem.fix].filter(Boolean).join(" "), done: false };
+  } finally {
+    await list.now();
+  }
+}
+
+onFrames((frames) => {
+  if (frames.some((frame) => !QUIET.has(frame.type))) list.soon();
+});
+onEntries(() => list.soon());
+onLive(() => void list.now());
+setInterval(() => {
+  if (loaded.peek() && agents.peek().some((agent) => agent.running)) list.soon();
+}, LOOK);
