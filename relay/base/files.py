@@ -17,7 +17,7 @@ import os
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -170,6 +170,29 @@ def resolved(path: str | Path) -> str:
         if error.errno == errno.ELOOP:
             raise
     return real
+
+
+def resolver() -> Callable[[str], str]:
+    """`resolved` for many absolute paths at one moment: each folder is looked at once."""
+    seen: dict[str, str] = {}
+
+    def look(path: str) -> str:
+        if not path.startswith("/") or "/../" in f"{path}/":
+            return resolved(path)
+        if "\0" in path:
+            raise ValueError("a path with a NUL")
+        named = real = ""
+        for name in path.split("/"):
+            if name in ("", "."):
+                continue
+            named = f"{named}/{name}"
+            if named not in seen:
+                there = f"{real}/{name}"
+                seen[named] = resolved(there) if os.path.islink(there) else there  # noqa: PTH114 - for the time
+            real = seen[named].rstrip("/")
+        return real or "/"
+
+    return look
 
 
 def below(root: str, path: str) -> str | None:

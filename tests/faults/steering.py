@@ -29,6 +29,7 @@ TOOLS, TOOL_S = 12, 0.1
 #: People who write at once; of ten messages one is a line in the file.
 PEOPLE = 8
 TOKEN = re.compile(r"tok-[0-9a-f]+")
+HEARD = "SELECT count(*) FROM dispatch_queue WHERE heard_at IS NOT NULL AND state = 'done'"
 OPEN = "SELECT count(*) FROM dispatch_queue WHERE state NOT IN ('done', 'dead', 'skipped')"
 
 
@@ -56,6 +57,7 @@ class Steering:
 
     async def run(self) -> None:
         await self.room.start()
+        await self._begin(random.Random(self._random.random()))
         async with asyncio.TaskGroup() as group:
             for number in range(PEOPLE):
                 group.create_task(self._person(f"ann{number}", random.Random(self._random.random())))
@@ -64,6 +66,17 @@ class Steering:
         await asyncio.to_thread(self.room.kill)
         await self.room.start()
         await self._settled()
+
+    async def _begin(self, die: random.Random) -> None:
+        """Steer one agent until it has heard something and its turn is over: this run meets turns that hear."""
+
+        async def look() -> bool:
+            token = f"tok-{die.getrandbits(64):016x}"
+            self.told.agent[token] = "A0"
+            self.told.ids[token] = await self.room.post_stubbornly(f"/steer @A0 {token}.", "ann")
+            return self.count(HEARD) > 0
+
+        await eventually(look, "a message that is heard in a turn", every_s=0.3)
 
     async def _person(self, who: str, die: random.Random) -> None:
         while self._left > 0:

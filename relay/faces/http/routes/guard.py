@@ -14,7 +14,8 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,7 @@ from typing import Protocol
 import structlog
 from aiohttp import web
 
-from relay.base.files import below, inside, reading, resolved
+from relay.base.files import below, inside, reading, resolver
 from relay.base.git_checkouts import within
 from relay.code.shell.foreseen import Foreseen, foresee
 from relay.coordination.writes.lock_guard import LockGuard, caller_of
@@ -205,30 +206,32 @@ def _check_names(paths: Iterable[str]) -> None:
 
 def _places(checkouts: Sequence[Path], paths: Iterable[str]) -> list[str | None]:
     """The place of each of these (`_place`). Blocking."""
-    tops = _tops(checkouts)
-    return [_place(checkouts[0], tops, path) for path in paths]
+    look = resolver()
+    tops = _tops(checkouts, look)
+    return [_place(checkouts[0], tops, look, path) for path in paths]
 
 
 def _foreseen(checkouts: Sequence[Path], command: str, folder: str) -> Foreseen:
     """What the command would write in these checkouts. Blocking."""
-    return foresee(command, folder, partial(_place, checkouts[0], _tops(checkouts)))
+    look = resolver()
+    return foresee(command, folder, partial(_place, checkouts[0], _tops(checkouts, look), look))
 
 
-def _tops(checkouts: Sequence[Path]) -> list[str]:
+def _tops(checkouts: Sequence[Path], look: Callable[[str], str]) -> list[str]:
     """Without links: once for a question, however many paths it has. Blocking."""
     tops = []
     for checkout in checkouts:
         with suppress(OSError, ValueError):  # one whose place cannot be told has no files
-            tops.append(resolved(checkout))
+            tops.append(look(str(checkout)))
     return tops
 
 
-def _place(root: Path, tops: Sequence[str], path: str) -> str | None:
+def _place(root: Path, tops: Sequence[str], look: Callable[[str], str], path: str) -> str | None:
     """`path` (absolute, or relative to the first checkout, `root`) in the innermost checkout that has it: a worktree
     may lie within another checkout. A worktree of the same repository that the room does not know is one, too. None
     when it is in none. Blocking."""
     try:
-        at = resolved(root / path)
+        at = look(os.path.join(root, path))  # noqa: PTH118 - as `look`, for the time
     except (OSError, ValueError):  # too long, a NUL, links in a circle
         return None
     places = (below(top, at) for top in tops)
