@@ -1,15 +1,20 @@
-"""The real Claude Code, as a person runs it in a terminal, in an attached checkout: who is here, what it is told."""
+"""The real Claude Code and Codex, as a person runs them in a terminal, in an attached checkout: who is here, what
+they are told, and how they are woken."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.fakes.llm import FakeService
@@ -63,15 +68,19 @@ async def members(one: Outside) -> dict[str, dict[str, Any]]:
     return {entry["agent_id"]: entry["attached"] for entry in told if entry["attached"]}
 
 
+def repository(one: Outside) -> None:
+    git(one.folder, "init", "-q", "-b", "main")
+    git(one.folder, "config", "user.name", "Ada")
+    git(one.folder, "config", "user.email", "ada@example.org")
+    git(one.folder, "add", "echo.yaml")
+    git(one.folder, "commit", "-qm", "first")
+
+
 async def test_a_persons_claude_is_in_the_room_hears_it_and_is_woken(
     real_programs: Path, terminal: Terminal, tmp_path: Path
 ) -> None:
     async with room(tmp_path / "code", settings()) as one, FakeService().serve() as service:
-        git(one.folder, "init", "-q", "-b", "main")
-        git(one.folder, "config", "user.name", "Ada")
-        git(one.folder, "config", "user.email", "ada@example.org")
-        git(one.folder, "add", "echo.yaml")
-        git(one.folder, "commit", "-qm", "first")
+        repository(one)
         (one.folder / SETTINGS).parent.mkdir()
         (one.folder / SETTINGS).write_text(OWN)
         assert (await one.relay("attach", "claude", "--yes")).code == 0
@@ -144,3 +153,59 @@ async def test_a_persons_claude_is_in_the_room_hears_it_and_is_woken(
         await eventually(empty, "both are gone", within_s=WITHIN_S)
         assert (await one.relay("detach")).code == 0
         assert (one.folder / SETTINGS).read_text() == OWN
+
+
+@pytest.fixture
+def codex_home() -> Iterator[Path]:
+    """Codex keeps a server of its own for all windows of one home, which stays when they are closed."""
+    with tempfile.TemporaryDirectory(prefix="relay-codex-", dir=Path.home()) as home:
+        yield Path(home)
+        for process in psutil.process_iter(["exe"]):
+            if str(process.info["exe"] or "").startswith(home):
+                with suppress(psutil.Error):
+                    process.kill()
+                    process.wait(30)
+
+
+async def test_a_persons_codex_is_in_the_room_and_is_woken(
+    real_programs: Path, terminal: Terminal, tmp_path: Path, codex_home: Path
+) -> None:
+    async with room(tmp_path / "code", settings()) as one, FakeService().serve() as service:
+        one.env |= {"CODEX_HOME": str(codex_home), "PATH": f"{real_programs}:{os.environ['PATH']}"}
+        repository(one)
+        (codex_home / "config.toml").write_text(
+            f'openai_base_url = "{service.url}/v1"\n'
+            f'[projects."{one.folder.resolve()}"]\ntrust_level = "trusted"\n'
+        )
+        signed = await asyncio.create_subprocess_exec(
+            *(str(real_programs / "codex"), "login", "--with-api-key"),
+            env=one.environ(),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.DEVNULL,
+        )
+        await signed.communicate(b"sk-none")
+        attached = await one.relay("attach", "codex", "--yes")
+        assert attached.code == 0 and "Codex trusts them" in attached.out, attached.all
+        await one.start()
+        terminal.env = one.environ()
+        terminal.open("first", one.folder, str(real_programs / "codex"), "say hello")
+
+        async def idle() -> bool:
+            return (await members(one)).get("Ada-codex", {}).get("state") == "idle"
+
+        try:
+            await eventually(idle, "Ada-codex is idle", within_s=WITHIN_S)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{terminal.shown('first')}") from None
+
+        async def greeted() -> bool:
+            # Its start is a hook of its first prompt, so it may be idle once before that is asked.
+            return any("You are Ada-codex" in request for request in service.requests) and await idle()
+
+        await eventually(greeted, "the model reads who it is", within_s=WITHIN_S)
+        woken = await one.post("@Ada-codex are you awake?")
+        assert (await one.reply_to(woken["id"], "Ada-codex"))["body"] == "Hello there."
+        # Codex asks the model for other things too, as a title.
+        assert max(request.count("are you awake?") for request in service.requests) == 1
+        terminal.close("first")

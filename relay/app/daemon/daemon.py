@@ -201,6 +201,7 @@ class Daemon:
         start("config", parts.reload.watch)
         start("worktrees", parts.worktrees.run)
         start("attached-sessions", parts.attached.run)
+        start("attached-codex", parts.codex_waker.run)
         start("attached-work", parts.attached.follow_work)
         lead("memory-observed", parts.memory.run)
         lead("memory-past", parts.memory.take_in_past)

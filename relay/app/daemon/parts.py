@@ -9,6 +9,7 @@ import structlog
 import relay
 from relay.access.agent_keys import AgentKeys
 from relay.airspace.worktrees.changes import RepoChanges
+from relay.app.attach.codex_wake import CodexWaker
 from relay.app.attach.desk import SessionDesk
 from relay.app.daemon.agent_states import AgentStates
 from relay.app.daemon.agents import Agents
@@ -272,6 +273,7 @@ class Parts:
         self.attached = SessionDesk(
             store, settings, self.roster, services.sessions, holds, self.worktrees.registry
         )
+        self.codex_waker = CodexWaker(store, settings)
         self.auth = Auth(token, store, keys=services.keys)
         self.token = RoomToken(store, self.auth, now.token_path, now.member)
         self.trouble = Trouble(store, self.supervisor, self.transcript, self.token)
