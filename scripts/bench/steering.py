@@ -13,6 +13,8 @@ import http.client
 import json
 import os
 import random
+import shlex
+import subprocess
 import sys
 import time
 from bisect import bisect_left
@@ -22,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.bench.figures import Figure, at_most, run, single, spread
+from scripts.bench.guard import made
 from scripts.bench.room_daemon import ROOT, Daemon, running
 
 AGENTS = 10
@@ -33,6 +36,7 @@ Json = dict[str, Any]
 def measure(folder: Path, quick: bool) -> Iterable[Figure]:
     yield from boundaries(folder / "boundaries", rounds=1 if quick else 20, tool_s=0.3 if quick else TOOL_S)
     yield from races(folder / "races", 20 if quick else 1000)
+    yield from attaching(folder / "people", 2 if quick else 40)
 
 
 def settings(folder: Path, tools: int, tool_s: float) -> Json:
@@ -118,6 +122,45 @@ def boundaries(folder: Path, rounds: int, tool_s: float) -> Iterable[Figure]:
         "heard, after the first tool boundary behind the post", behind, limits=at_most(p95=1000), size=size
     )
     yield spread("heard, after the post", whole, size=size)
+
+
+def attaching(folder: Path, count: int) -> Iterable[Figure]:
+    """People's own sessions: from the command, and from the program's first hook, to a member of the room. Ten agents
+    are there and do nothing."""
+    repo = made(folder)
+    git = ["git", "-C", str(repo), "-c", "user.name=Ada", "-c", "user.email=ada@example.org"]
+    subprocess.run([*git, "commit", "-qm", "first"], check=True)
+    agents = [{"name": f"IDLE{number}", "cmd": ["true"]} for number in range(10)]
+    relay = [sys.executable, "-m", "relay.cli"]
+    place = ["--config", str(repo / "config.json")]
+    env = {name: value for name, value in os.environ.items() if not name.startswith("RELAY_")}
+    env["PYTHONPATH"] = str(ROOT)
+
+    def call(words: list[str], given: bytes = b"") -> float:
+        """Seconds that it took."""
+        began = time.monotonic()
+        subprocess.run(words, input=given, cwd=repo, env=env, check=True, capture_output=True)
+        return time.monotonic() - began
+
+    with running(repo, {"agents": agents, "dispatcher": {"enabled": False}}) as room:
+        commands, hooks = [], []
+        for _ in range(max(2, count // 8)):
+            commands.append(call([*relay, "attach", "claude", "--yes", *place]))
+            call([*relay, "detach", *place])
+        call([*relay, "attach", "claude", "--yes", *place])
+        wired = json.loads((repo / ".claude" / "settings.local.json").read_text())["hooks"]["SessionStart"]
+        hook = shlex.split(wired[0]["hooks"][0]["command"])
+        for number in range(count):
+            event = {"hook_event_name": "SessionStart", "source": "startup", "session_id": f"s-{number}"}
+            given = json.dumps({**event, "cwd": str(repo)}).encode()
+            began = time.monotonic()
+            call(hook, given)
+            known = {session["session_id"] for session in ask(room, "GET", "/sessions")}
+            if event["session_id"] not in known:
+                raise RuntimeError(f"{event['session_id']} is not in the room after its first hook")
+            hooks.append(time.monotonic() - began)
+    yield spread("relay attach, the whole command", commands, limits=at_most(p95=5000))
+    yield spread("a session in the room, from its first hook", hooks, limits=at_most(p95=5000))
 
 
 def races(folder: Path, count: int) -> Iterable[Figure]:
