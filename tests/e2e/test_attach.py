@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from relay.model import Caller
@@ -245,6 +246,19 @@ async def test_its_work_is_in_the_airspace_and_it_hears_of_a_collision(open_room
         # The second window works in the same files: it is no third party, and collides with nobody.
         names = {each["agentId"] for each in (await one.get("/api/airspace"))["agents"]}
         assert "Ada-claude" in names and "Ada-claude-2" not in names
+
+        # Nobody else merges, lands or discards it; and what is saved there is its person's edit, as ever.
+        rows = {row["agent"]: row for row in (await one.get("/api/worktrees"))["worktrees"]}
+        assert set(rows) == {"HELPER"}
+        assert [each["agent"] for each in rows["HELPER"]["collides"]] == ["Ada-claude"]
+        merged = await one.relay("worktrees", "merge", "Ada-claude")
+        assert merged.code == 1 and "There is no worktree of Ada-claude" in merged.err
+
+        async def recorded() -> bool:
+            heads = (await one.get("/api/timeline/heads?limit=100"))["heads"]
+            return any("a.py" in json.dumps(head) and "Ada" in json.dumps(head) for head in heads)
+
+        await eventually(recorded, "the edit in the timeline")
 
         await window.hook("SessionEnd", reason="other")
 

@@ -332,8 +332,9 @@ class WorktreeRegistry:
         return replace(work, records=(), committed=0, unsettled=work.snapshot.unsettled)
 
     def find(self, agent: str) -> TrackedWorktree | None:
-        """By the agent's name, in any case."""
-        return self.worktrees.get(agent) or self.worktrees.get(agent.upper())
+        """By the agent's name, in any case; not the checkout of a person's own session, in which nobody else acts."""
+        found = self.worktrees.get(agent) or self.worktrees.get(agent.upper())
+        return None if found is None or found.name in self.guests else found
 
     def checkout_name(self, agent: str) -> str:
         """How the log calls the checkout that an agent works in: by the first of the configuration that does."""

@@ -32,7 +32,8 @@ ELSEWHERE = "elsewhere"
 
 def with_work(registry: WorktreeRegistry) -> tuple[str, ...]:
     """The agents that have work which can land, at whichever member of the fleet. Every way to land all asks here."""
-    own = (name for name, each in registry.worktrees.items() if each.work and each.work.records)
+    there = registry.worktrees.items()
+    own = (name for name, each in there if each.work and each.work.records and name not in registry.guests)
     others = (name for name, each in registry.merge_trials.others.items() if each.changed)
     return tuple(dict.fromkeys([*own, *others]))
 
@@ -63,7 +64,8 @@ async def rows(
     decided: Collection[str] = (),
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """One row for each worktree that was looked at, and the order to merge those in that are here (`best_order`).
-    Those of other members follow, as these list them."""
+    Those of other members follow, as these list them. A person's own session has none: its checkout is its
+    person's, and stands only among what the others collide with."""
     # Taken once: what is looked at meanwhile changes neither.
     surveyed = {
         name: (worktree, worktree.work)
@@ -80,6 +82,8 @@ async def rows(
     into = target.branch if target is not None else None
     shown = []
     for name, (worktree, work) in surveyed.items():
+        if name in registry.guests:
+            continue
         trial = trials.get(name) or Trial(None)
         row = _row(registry, worktree, work, trial, into)
         row["collides"] = [
@@ -91,8 +95,10 @@ async def rows(
         ]
         row["untried"] = [other for _, other in _partners(name, untried)]
         shown.append(row)
-    merging = [name for name in surveyed if name in trials and trials[name].verdict is Verdict.CLEAN]
-    behind = [name for name in surveyed if name in trials and trials[name].conflicts]
+    merging = [
+        row["agent"] for row in shown if trials.get(row["agent"], Trial(None)).verdict is Verdict.CLEAN
+    ]
+    behind = [row["agent"] for row in shown if trials.get(row["agent"], Trial(None)).conflicts]
     others = registry.merge_trials.others
     # Of an agent that several members have, that of another one counts where it has work there.
     shown += [_told(other, others) for name, other in others.items() if name not in surveyed or other.changed]

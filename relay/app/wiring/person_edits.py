@@ -5,7 +5,8 @@ Invariants:
   what was recorded here is no second write (`relay.timeline.file_changes.committed_edits`);
 - what an agent had written (a squash, a checkout of its branch) is on the main branch's lane, as its commit would be;
 - nobody's files are written. While relay writes there, or a merge or rebase is under way, nothing is looked at;
-- where an agent works in the main checkout itself it is not known whose an edit is, and none is recorded;
+- where an agent works in the main checkout itself it is not known whose an edit is, and none is recorded. What a
+  person's own session (docs/attach.md) writes there is that person's;
 - each member of a fleet has a main checkout of its own, and compares it with what it knew of that one alone.
 """
 
@@ -85,7 +86,8 @@ class PersonEdits:
         """Record what people did since the last look; False: not now. Raises GitError, OSError and the store's
         errors."""
         registry, main = self._registry, self._registry.main
-        if main is None or any(each.checkout.top == main.top for each in registry.worktrees.values()):
+        agents = (each for name, each in registry.worktrees.items() if name not in registry.guests)
+        if main is None or any(each.checkout.top == main.top for each in agents):
             return True
         await self._main.catch_up()
         async with registry.exclusive:
