@@ -294,3 +294,28 @@ async def test_a_refused_lock_that_is_free_is_told_and_so_is_what_an_agent_says_
         assert "[HELPER] @Ada-claude the tests are yours." in await window.context(
             "UserPromptSubmit", prompt="and now?"
         )
+
+
+async def test_what_its_shell_writes_into_what_another_holds_is_told_to_both(open_room: Open) -> None:
+    one = await attached(open_room)
+    (one.folder / "held.py").write_text("x = 1\n")
+    git(one.folder, "add", "held.py")
+    git(one.folder, "commit", "-qm", "a file")
+    async with session(one, "s-1") as window, session(one, "s-2") as holder, locks_of(one) as (_, locks):
+        for each in (window, holder):
+            await each.hook("SessionStart", source="startup")
+            await each.hook("UserPromptSubmit", prompt="go")
+        assert (await locks.acquire(Caller("Ada-claude-2", "s-2"), ["held.py"]))["success"]
+
+        async def watched() -> bool:
+            return "Ada-claude" in {each["agentId"] for each in (await one.get("/api/airspace"))["agents"]}
+
+        await eventually(watched, "its checkout is looked at")
+        # A script, of which nobody can foresee what it writes.
+        ran = {"tool_name": "Bash", "tool_input": {"command": "python build.py"}}
+        assert await window.hook("PreToolUse", **ran) is None
+        (one.folder / "held.py").write_text("x = 2\n")
+        await window.hook("PostToolBatch", tool_calls=[ran])
+        told = await until_told(window, "held.py")
+        assert "Ada-claude wrote `held.py` by a command of its shell (`python build.py`)" in told
+        assert "Ada-claude-2 holds it" in await until_told(holder, "held.py")

@@ -22,8 +22,9 @@ import structlog
 
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.app.attach import told_messages
+from relay.app.attach.shell_writes import ShellWrites
 from relay.app.attach.texts import greeting, messages_text
-from relay.app.guard.hook import paths_of
+from relay.app.guard.hook import SHELLS, paths_of
 from relay.app.mcp.parent_process import lives_here, machine
 from relay.app.runtime.git_person import git_person
 from relay.base.git_checkouts import top_of
@@ -81,6 +82,8 @@ _BOUNDARY = ("PostToolBatch", "PostToolUse")
 _LOOKS = ("SessionStart", "UserPromptSubmit", "Stop")
 #: Why a session ended whose process goes on with another one.
 _GOES_ON = ("clear", "resume")
+#: Characters of a command that whoever it concerns is told.
+MOST_COMMAND = 300
 _EDITS = ("Edit", "Write", "MultiEdit", "NotebookEdit", "apply_patch")
 
 
@@ -118,9 +121,11 @@ class SessionDesk:
         sessions: Sessions,
         holds: Holds,
         registry: WorktreeRegistry,
+        writes: ShellWrites,
     ) -> None:
         self._store, self._settings, self._roster = store, settings, roster
         self._sessions, self._holds, self._registry = sessions, holds, registry
+        self._writes = writes
         #: Until when a job is one hook's to print (monotonic seconds).
         self._given: dict[int, float] = {}
         #: Set when a session has come or gone.
@@ -141,6 +146,8 @@ class SessionDesk:
                 await self._sessions.end(caller, reason="its program ended")
             return answer
         await self._sessions.touch(caller)
+        if call.event.get("tool_name") in SHELLS:
+            self._writes.look_at(session, _ran(call) if call.name in _BOUNDARY else "")
         if call.name == "Stop":
             await self._stopped(session, call)
         if call.inside:
@@ -379,6 +386,13 @@ async def _give_up(tx: Tx) -> None:
 
 def _caller(session: AttachedSession) -> Caller:
     return Caller(session.agent, session.session, agent_type=session.program)
+
+
+def _ran(call: HookCall) -> str:
+    """The command that a shell of the session has run."""
+    given = call.event.get("tool_input")
+    command = given.get("command") if isinstance(given, dict) else None
+    return command[:MOST_COMMAND] if isinstance(command, str) and command.strip() else "a command"
 
 
 def _is_near(session: AttachedSession) -> bool:

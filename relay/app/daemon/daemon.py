@@ -202,6 +202,7 @@ class Daemon:
         start("worktrees", parts.worktrees.run)
         start("attached-sessions", parts.attached.run)
         start("attached-codex", parts.codex_waker.run)
+        start("attached-writes", parts.shell_writes.run)
         start("attached-work", parts.attached.follow_work)
         lead("memory-observed", parts.memory.run)
         lead("memory-past", parts.memory.take_in_past)

@@ -88,27 +88,10 @@ class UndeclaredWrites:
                 held.setdefault((refusal.locked_by, refusal.session), []).append(refusal)
         for key in list(self._told)[: max(0, len(self._told) - MOST_REMEMBERED)]:
             del self._told[key]
-        for (holder, session), refusals in held.items():
-            await self._tell(tx, event, holder, session, refusals)
-
-    async def _tell(
-        self, tx: Tx, event: Event, holder: str, session: str, refusals: Sequence[LockRefusal]
-    ) -> None:
         command = str((event.outputs or {}).get("command") or "")
-        paths = [refusal.path for refusal in refusals]
-        meta = {
-            "coordination": "undeclared_write",
-            "urgent": True,
-            "writer": event.lane,
-            "holder": holder,
-            "holder_session": session,
-            "paths": paths[:MOST_TOLD],
-            **({"command": command} if command else {}),
-        }
-        to = tuple(dict.fromkeys((event.lane, holder)))
-        body = undeclared(event.lane, holder, refusals, command, self._settings.current.agent_names)
-        message, said = await ledger.say(tx, body, parents=[event.id], meta=meta, to=to)
-        await tell(tx, message, said.id, to)
+        agents = self._settings.current.agent_names
+        for (holder, session), refusals in held.items():
+            await tell_both(tx, event.lane, holder, session, refusals, command, agents, parents=[event.id])
 
 
 class EndedIntents:
@@ -150,6 +133,34 @@ def _forced(outputs: Json, who: Callable[[object], str]) -> str:
         f"{outputs.get('by')} took the lock on {code_span(lock['file_path'])} from {who(lock['locked_by'])}.{why} "
         "Acquire it again before you write there."
     )
+
+
+async def tell_both(
+    tx: Tx,
+    writer: str,
+    holder: str,
+    session: str,
+    refusals: Sequence[LockRefusal],
+    command: str,
+    agents: Sequence[str],
+    *,
+    parents: Sequence[str] = (),
+) -> None:
+    """Tell the writer of something held, and its holder (in `session`), at the next boundary of each. `agents`: the
+    room's own."""
+    meta = {
+        "coordination": "undeclared_write",
+        "urgent": True,
+        "writer": writer,
+        "holder": holder,
+        "holder_session": session,
+        "paths": [refusal.path for refusal in refusals][:MOST_TOLD],
+        **({"command": command} if command else {}),
+    }
+    to = tuple(dict.fromkeys((writer, holder)))
+    body = undeclared(writer, holder, refusals, command, agents)
+    message, said = await ledger.say(tx, body, parents=parents, meta=meta, to=to)
+    await tell(tx, message, said.id, to)
 
 
 def undeclared(

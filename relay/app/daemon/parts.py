@@ -11,6 +11,7 @@ from relay.access.agent_keys import AgentKeys
 from relay.airspace.worktrees.changes import RepoChanges
 from relay.app.attach.codex_wake import CodexWaker
 from relay.app.attach.desk import SessionDesk
+from relay.app.attach.shell_writes import ShellWrites
 from relay.app.daemon.agent_states import AgentStates
 from relay.app.daemon.agents import Agents
 from relay.app.daemon.airspace import AirspaceParts, WorktreeParts
@@ -270,8 +271,9 @@ class Parts:
             leads=lambda: self.fleet.leads,
         )
 
+        self.shell_writes = ShellWrites(store, settings, registry, judge)
         self.attached = SessionDesk(
-            store, settings, self.roster, services.sessions, holds, self.worktrees.registry
+            store, settings, self.roster, services.sessions, holds, registry, self.shell_writes
         )
         self.codex_waker = CodexWaker(store, settings)
         self.auth = Auth(token, store, keys=services.keys)
