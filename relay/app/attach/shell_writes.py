@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import structlog
 
 from relay.airspace.worktrees.registry import WorktreeRegistry
-from relay.app.daemon.notices import tell_both
+from relay.app.attach.undeclared import tell_both
 from relay.config.settings import LiveSettings
 from relay.coordination.attached import AttachedSession
 from relay.coordination.writes.fencing import LockCheck

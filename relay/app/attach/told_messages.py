@@ -12,11 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from relay.base.durations import parse_iso
 from relay.coordination import attached
 from relay.coordination.attached import AttachedSession
 from relay.log import events
 from relay.log.encoding import dumps
-from relay.log.events import Lane, NewEvent
+from relay.log.events import Event, Lane, NewEvent
 from relay.model import Kind, Message
 from relay.room.dispatch.recovery import SESSION_HOLDER
 from relay.room.journal import ledger
@@ -24,8 +25,11 @@ from relay.room.journal.admission_rules import Rules
 from relay.room.journal.agent_mentions import pass_on
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job, JobState, message_of_row
+from relay.room.parsing.mentions import mentions
 from relay.store.ports import Tx
 
+#: Seconds after which an entry is none for those who are here now.
+RECENT_S = 600.0
 #: Messages that are looked at for one hook.
 MOST_WAITING = 50
 
@@ -173,3 +177,24 @@ async def given_up(tx: Tx, session: AttachedSession) -> None:
             about=jobs[-1].message_id,
             meta={"notice": "skipped", "agent": session.agent, "jobs": [job.id for job in jobs]},
         )
+
+
+class AgentsMentions:
+    """A follower of the log (`relay.log.follow`): an agent's entry that names a person's own session is for it. It is
+    told once, with its next prompt or at the end of its turn; nobody is set to work by it."""
+
+    name = "attached-mentions"
+    reads = frozenset({ledger.POSTED})
+    emits = frozenset({ledger.QUEUED})
+
+    async def apply(self, tx: Tx, event: Event) -> None:
+        said = (event.outputs or {}).get("message") or {}
+        if said.get("kind") != Kind.AGENT or "@" not in said.get("body", ""):
+            return
+        if await tx.now() - parse_iso(event.at) > RECENT_S:
+            return  # a follower that begins anew: who is here now was not meant
+        here = [session.agent for session in await attached.here(tx) if session.agent != said["speaker"]]
+        named = mentions(said["body"], (), also=here)
+        message = await ledger.message(tx, said["id"]) if named else None
+        if message is not None:
+            await tell(tx, message, event.id, named)

@@ -19,8 +19,7 @@ from typing import Any
 
 import structlog
 
-from relay.app.attach.agents_mentions import AgentsMentions
-from relay.app.attach.told_messages import tell
+from relay.app.attach.told_messages import AgentsMentions, tell
 from relay.app.daemon.notices import EndedIntents, Notices, UndeclaredWrites
 from relay.app.guard.lookup import KEPT
 from relay.base.files import reading

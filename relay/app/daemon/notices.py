@@ -11,13 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from relay.airspace.advisories import intents
-from relay.app.attach.told_messages import tell
+from relay.app.attach.undeclared import MOST_NAMED, named_paths, own_words, tell_both
 from relay.app.wiring.main_commits import MAIN
 from relay.base.durations import parse_iso
-from relay.base.terminal_text import flat
 from relay.config.settings import LiveSettings
 from relay.coordination.writes.fencing import LockCheck
-from relay.coordination.writes.lock_guard import MOST_TOLD, caller_of
+from relay.coordination.writes.lock_guard import caller_of
 from relay.log.events import Event
 from relay.model import LOCKED, LockRefusal, references
 from relay.room.dispatch.permissions import code_span
@@ -30,10 +29,6 @@ RECORDED = "changeset.recorded"
 TASK_CHANGED = "task.changed"
 OVERRIDDEN = "guard.overridden"
 ENDED = "session.ended"
-#: Files that a line names; the event has all.
-MOST_NAMED = 5
-#: Characters of somebody's own words in a line.
-MOST_WORDS = 200
 #: Seconds after which a write is no news: a follower that is behind knows only who holds the file now.
 RECENT_S = 600.0
 #: Writes that are remembered as told.
@@ -128,55 +123,10 @@ def lines(type: str, outputs: Json, agents: Sequence[str]) -> list[str]:
 
 def _forced(outputs: Json, who: Callable[[object], str]) -> str:
     lock = outputs["lock"]
-    why = f" {_words(outputs.get('reason'))}" if outputs.get("reason") else ""
+    why = f" {own_words(outputs.get('reason'))}" if outputs.get("reason") else ""
     return (
         f"{outputs.get('by')} took the lock on {code_span(lock['file_path'])} from {who(lock['locked_by'])}.{why} "
         "Acquire it again before you write there."
-    )
-
-
-async def tell_both(
-    tx: Tx,
-    writer: str,
-    holder: str,
-    session: str,
-    refusals: Sequence[LockRefusal],
-    command: str,
-    agents: Sequence[str],
-    *,
-    parents: Sequence[str] = (),
-) -> None:
-    """Tell the writer of something held, and its holder (in `session`), at the next boundary of each. `agents`: the
-    room's own."""
-    meta = {
-        "coordination": "undeclared_write",
-        "urgent": True,
-        "writer": writer,
-        "holder": holder,
-        "holder_session": session,
-        "paths": [refusal.path for refusal in refusals][:MOST_TOLD],
-        **({"command": command} if command else {}),
-    }
-    to = tuple(dict.fromkeys((writer, holder)))
-    body = undeclared(writer, holder, refusals, command, agents)
-    message, said = await ledger.say(tx, body, parents=parents, meta=meta, to=to)
-    await tell(tx, message, said.id, to)
-
-
-def undeclared(
-    writer: str, holder: str, refusals: Sequence[LockRefusal], command: str, agents: Sequence[str]
-) -> str:
-    """What both are told of a write into what one of them holds. Pure."""
-    by = f" by a command of its shell ({code_span(flat(command))})" if command else ""
-    names = [f"@{name}" if name in agents else name for name in (writer, holder)]
-    first = refusals[0]
-    until = f" until {first.until}" if first.until else ""
-    why = f" for: {_words(first.why)}" if first.why else "."
-    them = "it" if len(refusals) == 1 else "them"
-    return (
-        f"{names[0]} wrote {_named([refusal.path for refusal in refusals])}{by}, and nobody was asked: "
-        f"{names[1]} holds {them}{until}{why} {writer}: take the change back, or agree on it with {holder}; "
-        f"git's hook refuses to commit {them} meanwhile. {holder}: look at what stands there before you go on."
     )
 
 
@@ -184,8 +134,8 @@ def _undeclared(changeset: Json, who: Callable[[object], str]) -> list[str]:
     paths = changeset.get("undeclared")
     if not paths:
         return []
-    summary = _words(changeset.get("summary"))
-    return [f"{who(changeset['agent_id'])} changed what it did not declare: {_named(paths)} ({summary})"]
+    summary = own_words(changeset.get("summary"))
+    return [f"{who(changeset['agent_id'])} changed what it did not declare: {named_paths(paths)} ({summary})"]
 
 
 def _overridden(outputs: Json, who: Callable[[object], str]) -> str:
@@ -195,10 +145,8 @@ def _overridden(outputs: Json, who: Callable[[object], str]) -> str:
         if refusal.get("code") == "locked"
     )
     held = f" over the lock of {', '.join(holders)}" if holders else ", unasked"
-    paths = _named(outputs["paths"]) if outputs.get("paths") else "files that were never checked"
-    return (
-        f"{outputs['by']}: {outputs.get('act') or 'write'} of {paths}{held}. {_words(outputs.get('reason'))}"
-    )
+    paths = named_paths(outputs["paths"]) if outputs.get("paths") else "files that were never checked"
+    return f"{outputs['by']}: {outputs.get('act') or 'write'} of {paths}{held}. {own_words(outputs.get('reason'))}"
 
 
 def _tasks(outputs: Json) -> list[str]:
@@ -212,20 +160,9 @@ def _tasks(outputs: Json) -> list[str]:
     for task in [pair["after"] for pair in outputs.get("tasks") or ()][:MOST_NAMED]:
         attempts = f"{task['attempts']} attempt{'s' * (task['attempts'] != 1)}"
         after = f" after {attempts}" if outputs["change"] == "dead" else ""
-        note = _words(task.get("note") or task.get("error_message"))
+        note = own_words(task.get("note") or task.get("error_message"))
         texts.append(
             f"Task {references.task(task['number'])} {how}{after}: "
-            f"{_words(task.get('task_description'))} {note}".strip()
+            f"{own_words(task.get('task_description'))} {note}".strip()
         )
     return texts
-
-
-def _named(paths: Sequence[str]) -> str:
-    more = len(paths) - MOST_NAMED
-    return ", ".join(map(code_span, paths[:MOST_NAMED])) + (f" and {more} more" if more > 0 else "")
-
-
-def _words(text: object) -> str:
-    line = flat(str(text or ""))
-    line = line if len(line) <= MOST_WORDS else f"{line[: MOST_WORDS - 1]}\u2026"
-    return line if not line or line.endswith((".", "!", "?", "\u2026")) else f"{line}."
