@@ -252,11 +252,14 @@ async def test_its_work_is_in_the_airspace_and_it_hears_of_a_collision(open_room
         assert set(rows) == {"HELPER"}
         assert [each["agent"] for each in rows["HELPER"]["collides"]] == ["Ada-claude"]
         merged = await one.relay("worktrees", "merge", "Ada-claude")
-        assert merged.code == 1 and "There is no worktree of Ada-claude" in merged.err
+        assert merged.code == 1 and "no worktree of Ada-claude" in merged.err
+
+        # What was open at the first look is taken for granted; this is new.
+        (one.folder / "a.py").write_text(lines.replace("line_7 = 7", "line_7 = 71"))
 
         async def recorded() -> bool:
-            heads = (await one.get("/api/timeline/heads?limit=100"))["heads"]
-            return any("a.py" in json.dumps(head) and "Ada" in json.dumps(head) for head in heads)
+            files = (await one.get("/api/timeline/files?path=a.py"))["files"]
+            return any("Ada" in json.dumps(file) and "Ada-claude" not in json.dumps(file) for file in files)
 
         await eventually(recorded, "the edit in the timeline")
 

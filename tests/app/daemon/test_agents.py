@@ -55,7 +55,7 @@ async def test_who_answers_is_known_while_another_hangs(tmp_path: Path) -> None:
     probing = asyncio.create_task(seats.probe(changed))
     async with asyncio.timeout(PATIENCE_S):
         await known.wait()
-    assert "rules" in seats.roster.members["QUICK"].detail
+    assert "1 rule of" in seats.roster.members["QUICK"].detail
     assert seats.roster.members["HANGS"].installed  # until it is known better
     slow.go.set()
     assert await probing
@@ -74,7 +74,7 @@ async def test_an_old_answer_says_nothing_of_an_agent_that_was_built_anew(tmp_pa
     slow.go.set()
     await probing
     assert seats.roster.members["BOT"].installed
-    assert "rules" in seats.roster.members["BOT"].detail
+    assert "1 rule of" in seats.roster.members["BOT"].detail
 
 
 @pytest.mark.parametrize(
