@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from relay.agents.process.stream import JSON, count
 from relay.agents.programs.streams.claude import ClaudeStream
@@ -75,7 +76,10 @@ def defaults(hook: GuardHook, agent: str, env: Mapping[str, str]) -> Path | None
     before = Path(env.get(VARIABLE) or machine / "system-defaults.json")
     run = {"type": "command", "command": hook.line("claude"), "timeout": HOOK_S}
     told = {**run, "command": hook.told("claude")}
-    hooks = {"PreToolUse": {"matcher": TOOLS, "hooks": [run]}, "PostToolBatch": {"hooks": [told]}}
+    hooks: dict[str, dict[str, Any]] = {
+        "PreToolUse": {"matcher": TOOLS, "hooks": [run]},
+        "PostToolBatch": {"hooks": [told]},
+    }
     return with_ours(before, hook.folder / f"qwen-{agent}.json", hooks)
 
 
