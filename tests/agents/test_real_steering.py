@@ -13,8 +13,9 @@ import pytest
 
 from relay.agents.factory import AgentSpec, CommandAgent, Permissions
 from relay.agents.setup.hooks import GuardHook
-from relay.model import DeliveredPart, Hears, Part, SteeringMessage, ToolPart, Turn, TurnLimits
+from relay.model import DeliveredPart, Hears, Part, SessionPart, SteeringMessage, ToolPart, Turn, TurnLimits
 from tests.agents.conftest import MODELS, end, furnish, log
+from tests.agents.test_command import until
 from tests.fakes.llm import FakeService
 from tests.standing import REASON, Standing
 
@@ -132,3 +133,33 @@ async def test_it_goes_on_with_an_edit_that_nothing_stands_against(
     assert end(parts).failure is None, log(parts)
     assert Path(service.write).read_text() == "x" and guard.asked[0][1].text == b"x"
     assert "BOB reads new.txt." in service.requests[-1]
+
+
+async def test_claude_s_interrupted_turn_is_resumed_with_what_it_was_told(
+    made: Make, service: FakeService, tmp_path: Path
+) -> None:
+    """It is told to stop on its pipe: its conversation says so. A message that it had not taken in is the room's."""
+    service.call = ("Bash", {"command": "sleep 1; touch began; sleep 300", "description": "wait"})
+    agent = made("claude", args=("--allowedTools", "Bash"))
+    turn, parts = Turn("BOT", "the word is heron", may_edit=True, limits=LIMITS), list[Part]()
+
+    async def run() -> None:
+        async for part in agent.run(turn):
+            parts.append(part)
+
+    running = asyncio.create_task(run())
+    await until((tmp_path / "project" / "began").exists)
+    turn.inbox.put(SteeringMessage("m1", "[ANN] turn left"))
+    running.cancel()
+    await asyncio.wait([running])
+    assert running.cancelled() and receipts(parts) == [] and not turn.inbox.hears
+    (session,) = {part.id for part in parts if isinstance(part, SessionPart)}
+    service.call = None
+    again = Turn("BOT", "go on", resume=session, interrupted=True, may_edit=True, limits=LIMITS)
+    parts = await told(agent, again, lambda part: False)
+    assert end(parts).failure is None, log(parts)
+    assert session in {part.id for part in parts if isinstance(part, SessionPart)}
+    request = service.requests[-1]
+    assert "the word is heron" in request and "go on" in request
+    assert "interrupted by user" in request, "it does not know that its turn was cut off"
+    assert "turn left" not in request
