@@ -9,6 +9,10 @@ GEMINI=0.61.0
 # The adapters through which claude and codex speak the Agent Client Protocol; gemini speaks it itself.
 CLAUDE_ACP=0.100.0
 CODEX_ACP=2.6.0
+# They want a Node.js of 22.19 or newer: where the machine's is older, npm has one.
+PI=1.6.0
+QWEN=0.24.4
+NODE=22.23.3
 # Official MCP clients of before 2025-11-25: they speak 2025-03-26 (Python, with a pydantic that it takes) and 2025-06-18.
 MCP_PYTHON="mcp==1.9.4 pydantic==2.11.7"
 MCP_NODE="@modelcontextprotocol/sdk@1.17.5"
@@ -18,7 +22,7 @@ wanted="claude $CLAUDE codex $CODEX gemini $GEMINI claude-acp $CLAUDE_ACP codex-
 
 if [ "${1:-}" = "--versions" ]; then
   printf 'claude %s\ncodex %s\ngemini %s\n' "$CLAUDE" "$CODEX" "$GEMINI"
-  printf 'claude-agent-acp %s\ncodex-acp %s\n' "$CLAUDE_ACP" "$CODEX_ACP"
+  printf 'claude-agent-acp %s\ncodex-acp %s\npi %s\nqwen %s\n' "$CLAUDE_ACP" "$CODEX_ACP" "$PI" "$QWEN"
   exit 0
 fi
 if [ "$(cat "$stamp" 2>/dev/null)" != "$wanted" ]; then
@@ -43,5 +47,23 @@ if [ "$(cat "$folder/mcp/versions" 2>/dev/null)" != "$MCP_PYTHON $MCP_NODE" ]; t
   # shellcheck disable=SC2086 # two words
   "$folder/mcp/venv/bin/python" -m pip install --quiet --disable-pip-version-check $MCP_PYTHON >&2
   echo "$MCP_PYTHON $MCP_NODE" > "$folder/mcp/versions"
+fi
+newer="$folder/newer"
+if [ "$(cat "$newer/versions" 2>/dev/null)" != "pi $PI qwen $QWEN" ]; then
+  mkdir -p "$newer/bin"
+  rm -f "$newer/versions"
+  packages=("@earendil-works/pi-coding-agent@$PI" "@qwen-code/qwen-code@$QWEN")
+  node="$(command -v node)"
+  if ! node -e 'const [a, b] = process.versions.node.split("."); process.exit(a > 22 || (a == 22 && b >= 19) ? 0 : 1)'; then
+    package="node-$(node -p 'process.platform + "-" + process.arch')"
+    packages+=("$package@$NODE")
+    node="$newer/node_modules/$package/bin/node"
+  fi
+  npm install --prefix "$newer" --no-save --no-audit --no-fund --loglevel=error "${packages[@]}" >&2
+  for program in pi qwen; do
+    printf '#!/bin/sh\nexec "%s" "%s" "$@"\n' "$node" "$newer/node_modules/.bin/$program" > "$newer/bin/$program"
+    chmod +x "$newer/bin/$program"
+  done
+  echo "pi $PI qwen $QWEN" > "$newer/versions"
 fi
 echo "$folder/node_modules/.bin"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -10,6 +11,7 @@ import pytest
 
 from relay.agents.factory import AgentSpec, CommandAgent
 from relay.model import Agent, EndPart, Guard, LogPart, Part, TextPart, Turn
+from tests.fakes.llm import FakeService
 
 FAKES = Path(__file__).parent.parent / "fakes"
 REPOSITORY = Path(__file__).parent.parent.parent
@@ -25,16 +27,49 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture
-def real_programs(request: pytest.FixtureRequest) -> Path:
-    """The folder of the real programs. In CI they must be there; else the summary says what is left out."""
+def real_programs(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the real programs; those that want a newer Node.js are on the PATH. In CI they must be there;
+    else the summary says what is left out."""
     root = _installed()
     folder = root / "node_modules" / ".bin"
-    adapters = root / "acp" / "node_modules" / ".bin"
-    missing = [name for name in ("claude", "codex", "gemini") if not (folder / name).exists()]
-    missing += [name for name in ("claude-agent-acp", "codex-acp") if not (adapters / name).exists()]
+    wanted = {
+        folder: ("claude", "codex", "gemini"),
+        root / "acp" / "node_modules" / ".bin": ("claude-agent-acp", "codex-acp"),
+        root / "newer" / "bin": ("pi", "qwen"),
+    }
+    missing = [name for place, names in wanted.items() for name in names if not (place / name).exists()]
     if missing:
-        _leave_out(request, f"{', '.join(missing)} missing in {folder}")
+        _leave_out(request, f"{', '.join(missing)} missing in {root}")
+    monkeypatch.setenv("PATH", f"{root / 'newer' / 'bin'}:{os.environ['PATH']}")
     return folder
+
+
+#: The models of ours by which the real programs that want one ask for it.
+MODELS = {"pi": "fake/m", "qwen": "m"}
+
+
+def furnish(home: Path, service: FakeService) -> dict[str, dict[str, str]]:
+    """Lets the real programs of this home ask our model service; gives the variables that each wants."""
+    files = {
+        ".gemini/settings.json": {"security": {"auth": {"selectedType": "gemini-api-key"}}},
+        # Without the version it would write that itself; with its memory it asks the model once more after a turn.
+        ".qwen/settings.json": {
+            "$version": 4,
+            "security": {"auth": {"selectedType": "openai"}},
+            "memory": {"enableManagedAutoMemory": False},
+        },
+        ".pi/agent/models.json": service.pi_models(),
+    }
+    for name, content in files.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(json.dumps(content))
+    return {
+        "claude": {"ANTHROPIC_BASE_URL": service.url, "ANTHROPIC_API_KEY": "sk-none"},
+        "codex": {"CODEX_API_KEY": "sk-none"},
+        "gemini": {"GOOGLE_GEMINI_BASE_URL": service.url, "GEMINI_API_KEY": "none"},
+        "pi": {},
+        "qwen": {"OPENAI_BASE_URL": f"{service.url}/v1", "OPENAI_API_KEY": "sk-none"},
+    }
 
 
 @pytest.fixture

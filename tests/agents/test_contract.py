@@ -171,6 +171,18 @@ async def test_an_interrupted_turn_ends_its_processes_and_takes_nothing_in(
     assert not turn.inbox.hears and receipts(parts) == []
 
 
+async def test_a_turn_that_is_cut_short_is_told_to_stop(make_agent: MakeAgent, tmp_path: Path) -> None:
+    """So that its conversation says so; one that does not end is killed (above)."""
+    turn = Turn("BOT", "please work")
+    async with aclosing(make_agent("claude", "work").run(turn)) as stream:
+        async for part in stream:
+            if isinstance(part, ToolPart):
+                break
+        await until((tmp_path / "works").exists)
+    assert noted(tmp_path, "stopped") == ["interrupt"]
+    assert not turn.inbox.hears
+
+
 @pytest.mark.parametrize("preset", [name for name in HEARING if presets()[name].deaf])
 async def test_a_program_that_knows_no_way_of_hearing_is_told_the_old_way(
     preset: str, make_agent: MakeAgent, tmp_path: Path

@@ -10,9 +10,10 @@ import pytest
 from acp import schema
 
 from relay.agents.acp.helpers import tell, used_by
+from relay.agents.app_server.told import ToldTurn
 from relay.agents.process.helpers import Helpers
 from relay.agents.registry import presets
-from relay.model import BriefPart, DebriefPart, Part, ToolPart
+from relay.model import BriefPart, DebriefPart, Part, ToolPart, UsagePart
 
 RECORDED = Path(__file__).parent / "recorded"
 BRIEF = "Count the files of the project and say how many."
@@ -134,6 +135,45 @@ def test_codex_asks_a_helper_again() -> None:
         BriefPart("h", "two"),
         DebriefPart("h", "", failed=True),
     ]
+
+
+def test_codex_tells_of_a_helper_of_its_second_way() -> None:
+    """As its app-server does with `multi_agent_v2` (0.169.0): the hook's question comes by the hook itself."""
+
+    def item(thread: str, **item: object) -> tuple[str, dict[str, object]]:
+        return "item/completed", {"threadId": thread, "turnId": "t", "item": {"id": "i", **item}}
+
+    def active(kind: str) -> tuple[str, dict[str, object]]:
+        told = {"kind": kind, "agentThreadId": "h", "agentPath": "/root/count_files"}
+        return item("main", type="subAgentActivity", **told)
+
+    def used(thread: str, whole: int) -> tuple[str, dict[str, object]]:
+        usage = {"inputTokens": 120, "cachedInputTokens": 20, "outputTokens": 9}
+        told = {"last": usage, "total": {"inputTokens": whole}}
+        return "thread/tokenUsage/updated", {"threadId": thread, "turnId": "t", "tokenUsage": told}
+
+    told = ToldTurn()
+    told.opened("main")
+    told.turn = "t"
+    change = {"path": "a.py", "kind": {"type": "update"}}
+    parts: list[Part] = []
+    for method, params in (
+        used("main", 120),
+        active("started"),
+        item("h", type="fileChange", changes=[change], status="completed"),
+        used("h", 120),
+        used("h", 120),  # told again
+        item("h", type="agentMessage", text="Two."),
+        active("completed"),
+        item("main", type="agentMessage", text="There are two."),
+    ):
+        parts += told.tell(method, params)
+    assert of_helpers(parts) == [BriefPart("h", "count_files"), DebriefPart("h", "Two.")]
+    assert [(part.paths, part.helper) for part in parts if isinstance(part, ToolPart)] == [(("a.py",), "h")]
+    assert [part for part in parts if isinstance(part, UsagePart)][-1] == UsagePart(
+        200, 18, cache_read_tokens=40
+    )
+    assert told.changes == {"i": ("a.py",)} and told.answer == "There are two."
 
 
 def test_a_recorded_helper_over_acp() -> None:

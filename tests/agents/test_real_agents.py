@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import subprocess
@@ -16,12 +15,11 @@ from relay.agents.factory import AgentSpec, CommandAgent, Permissions
 from relay.agents.registry import presets
 from relay.agents.setup.presets import Call
 from relay.model import FailureClass, SessionPart, ToolPart, Turn, TurnLimits, UsagePart
-from tests.agents.conftest import REPOSITORY, collect, end, log, text
+from tests.agents.conftest import MODELS, REPOSITORY, collect, end, furnish, log, text
 from tests.fakes.llm import FakeService
 
-#: No registry has `agy` (docs/agents.md): a stand-in plays it in test_command.py and test_stream.py. `pi` and `qwen`
-#: speak OpenAI's older wire: test_contract.py has them.
-PROGRAMS = ["claude", "codex", "gemini"]
+#: No registry has `agy` (docs/agents.md): a stand-in plays it in test_command.py and test_stream.py.
+PROGRAMS = ["claude", "codex", "gemini", "pi", "qwen"]
 
 pytestmark = pytest.mark.real_agents
 
@@ -31,6 +29,8 @@ HELP = {
     "claude": [["--help"]],
     "codex": [["exec", "--help"], ["exec", "resume", "--help"]],
     "gemini": [["--help"]],
+    "pi": [["--help"]],
+    "qwen": [["--help"]],
 }
 
 
@@ -62,13 +62,7 @@ async def service() -> AsyncIterator[FakeService]:
 @pytest.fixture
 def served(daemon_env: dict[str, str], tmp_path: Path, service: FakeService):
     """Agents whose real program talks to our service."""
-    settings = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
-    (tmp_path / "home" / ".gemini" / "settings.json").write_text(json.dumps(settings))
-    env = {
-        "claude": {"ANTHROPIC_BASE_URL": service.url, "ANTHROPIC_API_KEY": "sk-none"},
-        "codex": {"CODEX_API_KEY": "sk-none"},
-        "gemini": {"GOOGLE_GEMINI_BASE_URL": service.url, "GEMINI_API_KEY": "none"},
-    }
+    env = furnish(tmp_path / "home", service)
     args = {"codex": ("--config", f'openai_base_url="{service.url}/v1"')}
 
     def make(preset: str, permissions: Permissions = Permissions.AUTO) -> CommandAgent:
@@ -78,6 +72,7 @@ def served(daemon_env: dict[str, str], tmp_path: Path, service: FakeService):
             tmp_path,
             env=env[preset],
             args=args.get(preset, ()),
+            model=MODELS.get(preset),
             permissions=permissions,
         )
 
@@ -188,7 +183,7 @@ async def test_a_read_only_turn_cannot_write(
 
 
 @pytest.mark.parametrize(
-    "preset", ["claude", "gemini"]
+    "preset", ["claude", "gemini", "pi", "qwen"]
 )  # codex needs a sandbox that not every machine allows
 async def test_a_turn_that_may_edit_writes(preset: str, served, service: FakeService, tmp_path: Path) -> None:
     target = tmp_path / "project" / "new.txt"
@@ -228,7 +223,7 @@ async def test_a_refused_key_is_not_signed_in(preset: str, served, service: Fake
         ),
         "codex": (401, {"error": {"message": "Incorrect API key provided", "type": "invalid_request_error"}}),
         "gemini": (400, {"error": google}),
-    }[preset]
+    }.get(preset, (401, {"error": {"message": "Incorrect API key provided", "code": "invalid_api_key"}}))
     parts = await collect(served(preset), Turn("BOT", "hi", limits=LIMITS))
     assert end(parts).failure is FailureClass.NOT_SIGNED_IN, parts
 

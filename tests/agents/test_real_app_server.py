@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from relay.agents.app_server.codex import CodexAgent
 from relay.agents.app_server.turn import CHANNEL
 from relay.agents.factory import AgentSpec, Permissions
+from relay.agents.setup.hooks import GuardHook
 from relay.model import (
+    BriefPart,
+    DebriefPart,
     DeliveredPart,
     FailureClass,
     Part,
@@ -33,8 +38,8 @@ FREE = Permissions.SKIP_ALL_CHECKS  # no sandbox, which not every machine allows
 
 
 @pytest.fixture
-async def service() -> AsyncIterator[FakeService]:
-    async with FakeService().serve() as service:
+async def service(request: pytest.FixtureRequest) -> AsyncIterator[FakeService]:
+    async with HelpedService().serve() if "helper" in request.node.name else FakeService().serve() as service:
         yield service
 
 
@@ -44,14 +49,15 @@ def served(real_programs: Path, tmp_path: Path, service: FakeService) -> Callabl
         (tmp_path / name).mkdir()
     env = {"PATH": f"{real_programs}:{os.environ['PATH']}", "HOME": str(tmp_path / "home")}
 
-    def make(permissions: Permissions = Permissions.AUTO) -> CodexAgent:
+    def make(permissions: Permissions = Permissions.AUTO, *more: str, **fields: Any) -> CodexAgent:
         spec = AgentSpec(
             "BOT",
             preset="codex",
             cwd=tmp_path / "project",
             env={"CODEX_API_KEY": "sk-none"},
-            args=("--config", f'openai_base_url="{service.url}/v1"'),
+            args=("--config", f'openai_base_url="{service.url}/v1"', *more),
             permissions=permissions,
+            **fields,
         )
         return CodexAgent(spec, daemon_env=env)
 
@@ -137,6 +143,48 @@ async def test_an_interrupted_turn_is_resumed_with_what_it_was_told(served, serv
     request = service.requests[-1]
     assert "the word is heron" in request and "turn left" in request
     assert "turn_aborted" in request, "it does not know that its turn was cut off"
+
+
+class HelpedService(FakeService):
+    """Its model starts a helper by `multi_agent_v2`, which writes a file, and waits for it."""
+
+    def _openai(self, body: str) -> list[dict[str, Any]]:
+        said = json.loads(body)["input"]
+        asked = [number for number, item in enumerate(said) if item.get("recipient") == "/root/writer"]
+        if asked:
+            self.write = None if any("_output" in item["type"] for item in said[asked[0] :]) else "new.txt"
+            return super()._openai(body.replace("custom_tool_call_output", ""))
+        used = [item["name"] for item in said if item["type"] == "function_call"]
+        if used == ["spawn_agent", "wait_agent"]:
+            return super()._openai(body)
+        given = {"timeout_ms": 30_000} if used else {"task_name": "writer", "message": "write new.txt"}
+        call = {"type": "function_call", "id": f"f{len(used)}", "call_id": f"f{len(used)}"}
+        call |= {"name": "wait_agent" if used else "spawn_agent", "namespace": "collaboration"}
+        began, *_, done = super()._openai(body)
+        item = {**call, "arguments": json.dumps(given)}
+        return [began, {"type": "response.output_item.done", "item": item}, done]
+
+
+async def test_a_helper_of_its_second_way_is_told_and_asks_before_it_edits(
+    served, service: HelpedService, tmp_path: Path
+) -> None:
+    service.patch = True
+    hook = tmp_path / "hook"
+    hook.write_text(f"#!/bin/sh\ncat >> {tmp_path}/asked\n")
+    hook.chmod(0o755)
+    agent = served(FREE, "--enable", "multi_agent_v2", guard=GuardHook((str(hook),), tmp_path))
+    parts = await collect(agent, asked(may_edit=True))
+    assert (end(parts).failure, end(parts).text) == (None, "Hello there."), parts
+    (brief,) = [part for part in parts if isinstance(part, BriefPart)]
+    assert brief.brief == "writer"
+    assert [part for part in parts if isinstance(part, DebriefPart)] == [
+        DebriefPart(brief.helper, "Hello there.")
+    ]
+    by = {part.helper for part in parts if isinstance(part, ToolPart) and part.name == "file_change"}
+    assert by == {brief.helper}, parts
+    assert "new.txt" in (tmp_path / "asked").read_text()
+    usage = [part for part in parts if isinstance(part, UsagePart)][-1]
+    assert usage.output_tokens == 9 * len(service.requests) == 45
 
 
 async def test_a_refused_key_is_not_signed_in(served, service: FakeService) -> None:

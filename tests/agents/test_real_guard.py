@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,10 @@ import pytest
 from relay import guard_cli
 from relay.agents.factory import AgentSpec, CodexAgent, CommandAgent
 from relay.agents.setup.hooks import GuardHook, rooted
+from relay.app.guard.inbox_routes import InboxRoutes
 from relay.faces.http.routes.guard import GuardRoutes
-from relay.model import Turn, TurnLimits
-from tests.agents.conftest import collect, end, log
+from relay.model import SteeringMessage, Turn, TurnLimits
+from tests.agents.conftest import MODELS, collect, end, furnish, log
 from tests.faces.house import House, house, reader_of
 from tests.fakes.llm import FakeService
 from tests.standing import Folders, Standing
@@ -26,7 +27,7 @@ from tests.standing import Folders, Standing
 pytestmark = pytest.mark.real_agents
 LIMITS = TurnLimits(timeout_s=90)
 #: Codex by its app-server, and by the command that a turn has without it.
-PRESETS = ("claude", "codex", "codex exec", "gemini")
+PRESETS = ("claude", "codex", "codex exec", "gemini", "qwen")
 
 
 @pytest.fixture
@@ -36,7 +37,6 @@ def guard() -> Standing:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    (tmp_path / "home" / ".gemini").mkdir(parents=True)
     (tmp_path / "project").mkdir()
     return tmp_path / "project"
 
@@ -79,13 +79,8 @@ def codex_home() -> Iterator[Path]:
 def made(
     real_programs: Path, tmp_path: Path, project: Path, service: FakeService, folder: Path, codex_home: Path
 ):
-    settings = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
-    (tmp_path / "home" / ".gemini" / "settings.json").write_text(json.dumps(settings))
-    env = {
-        "claude": {"ANTHROPIC_BASE_URL": service.url, "ANTHROPIC_API_KEY": "sk-none"},
-        "codex": {"CODEX_API_KEY": "sk-none", "CODEX_HOME": str(codex_home)},
-        "gemini": {"GOOGLE_GEMINI_BASE_URL": service.url, "GEMINI_API_KEY": "none"},
-    }
+    env = furnish(tmp_path / "home", service)
+    env["codex"]["CODEX_HOME"] = str(codex_home)
     args = {"codex": ("--config", f'openai_base_url="{service.url}/v1"')}
     script, config = str(Path(guard_cli.__file__)), str(tmp_path / "room" / "config.json")
     words = (sys.executable, "-I", "-S", script, "hook", "--agent", "BOT", "--config", config)
@@ -98,6 +93,7 @@ def made(
             cwd=project,
             env=env[preset],
             args=args.get(preset, ()),
+            model=MODELS.get(preset),
             guard=GuardHook(words, folder),
         )
         path = f"{real_programs}:{os.environ['PATH']}"
@@ -180,10 +176,40 @@ async def test_the_hook_leaves_the_users_files_alone(
     preset: str, made: Make, home: House, service: FakeService, tmp_path: Path, project: Path
 ) -> None:
     service.write = str(project / "new.txt")
-    mine = tmp_path / "home" / ".gemini" / "settings.json"
-    before = mine.read_text()
+    mine = [tmp_path / "home" / name / "settings.json" for name in (".gemini", ".qwen")]
+    before = [file.read_text() for file in mine]
     await collect(made(preset), Turn("BOT", "hi", may_edit=True, limits=LIMITS))
-    assert mine.read_text() == before
+    assert [file.read_text() for file in mine] == before
     written = [path for path in (tmp_path / "home").rglob("*") if path.is_file() and path.suffix != ".jsonl"]
     assert not [path for path in written if b"guard_cli" in path.read_bytes()]
-    assert not (project / ".claude").exists() and not (project / ".gemini").exists()
+    assert not [name for name in (".claude", ".gemini", ".qwen") if (project / name).exists()]
+
+
+class Waiting:
+    """What waits for the running turn in the room: one message, until the hook says that it stands in the turn."""
+
+    def __init__(self) -> None:
+        self.heard_after: list[str] = []
+
+    async def take(self, agent: str, session: str) -> list[SteeringMessage]:
+        return [] if self.heard_after else [SteeringMessage("m1", "[ANN] turn left")]
+
+    async def heard(self, agent: str, messages: Sequence[str], after: str, *, session: str) -> bool:
+        self.heard_after.append(after)
+        return True
+
+
+@pytest.mark.parametrize("preset", ["gemini", "qwen"])
+async def test_a_hook_tells_the_model_after_a_tool(
+    preset: str, made: Make, service: FakeService, tmp_path: Path, project: Path
+) -> None:
+    if preset == "gemini" and not rooted(Path.home()):
+        pytest.skip("Gemini takes no hook of a user who is not root; docs/agents.md says so")
+    service.write, waiting = str(project / "new.txt"), Waiting()
+    workers: Any = waiting
+    async with house(tmp_path / "room", routes=InboxRoutes(workers, reader_of("BOT")).table()) as one:
+        (tmp_path / "room" / ".relay" / "state.json").write_text(json.dumps({"url": f"http://{one.at}"}))
+        parts = await collect(made(preset), Turn("BOT", "hi", may_edit=True, room_session="s", limits=LIMITS))
+    assert end(parts).failure is None, parts
+    assert waiting.heard_after == ["write_file"]
+    assert ["turn left" in body for body in service.requests] == [False, True]

@@ -19,7 +19,7 @@ from relay.agents.setup.hooks import GuardHook, rooted
 from relay.agents.setup.mcp import McpServer
 from relay.app.mcp.command import main
 from relay.model import Turn, TurnLimits
-from tests.agents.conftest import REPOSITORY, collect, end, log
+from tests.agents.conftest import MODELS, REPOSITORY, collect, end, furnish, log
 from tests.fakes.llm import FakeService
 
 pytestmark = pytest.mark.real_agents
@@ -28,6 +28,8 @@ TOOL = {
     "claude": "mcp__relay__acquire_lock",
     "codex": "mcp__relay__acquire_lock",
     "gemini": "mcp_relay_acquire_lock",
+    "pi": "mcp__relay__acquire_lock",
+    "qwen": "mcp__relay__acquire_lock",
 }
 
 
@@ -75,8 +77,14 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         yield Path(one)
 
 
-@pytest.mark.parametrize("kind", ["command", "acp"])
-@pytest.mark.parametrize("preset", ["claude", "codex", "gemini"])
+@pytest.mark.parametrize(
+    ("kind", "preset"),
+    [
+        *((kind, preset) for kind in ("command", "acp") for preset in ("claude", "codex", "gemini")),
+        ("command", "pi"),
+        ("command", "qwen"),
+    ],
+)
 async def test_an_agent_of_the_room_takes_a_lock(
     kind: str, preset: str, real_programs: Path, tmp_path: Path, service: FakeService, folder: Path
 ) -> None:
@@ -84,18 +92,12 @@ async def test_an_agent_of_the_room_takes_a_lock(
     if (kind, preset) == ("command", "gemini") and not rooted(Path.home()):
         pytest.skip("Gemini takes no settings of a user who is not root; docs/agents.md says so")
     home, room, project = tmp_path / "home", tmp_path / "room", tmp_path / "project"
-    for one in (home / ".gemini", room, project):
+    for one in (room, project):
         one.mkdir(parents=True)
     (room / "config.json").write_text('{"agents": []}')
-    settings = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
-    (home / ".gemini/settings.json").write_text(json.dumps(settings))
     path = f"{real_programs}:{real_programs.parent.parent / 'acp/node_modules/.bin'}:{os.environ['PATH']}"
     daemon = {"PATH": path, "HOME": str(home), "RELAY_CONFIG": str(room / "config.json")}
-    own = {
-        "claude": {"ANTHROPIC_BASE_URL": service.url, "ANTHROPIC_API_KEY": "sk-none"},
-        "codex": {"CODEX_API_KEY": "sk-none"},
-        "gemini": {"GOOGLE_GEMINI_BASE_URL": service.url, "GEMINI_API_KEY": "none"},
-    }[preset]
+    own = furnish(home, service)[preset]
     if kind == "acp":
         own |= {"claude": {"CLAUDE_CODE_EXECUTABLE": str(real_programs / "claude")}}.get(preset, {})
         if preset == "codex":
@@ -111,6 +113,7 @@ async def test_an_agent_of_the_room_takes_a_lock(
         preset=preset,
         cwd=project,
         env=own,
+        model=MODELS.get(preset) if kind == "command" else None,
         args=("--config", f'openai_base_url="{service.url}/v1"')
         if (kind, preset) == ("command", "codex")
         else (),

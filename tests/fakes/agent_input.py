@@ -112,6 +112,10 @@ class ClaudeInput(Input):
             if event["type"] == "control_response":
                 self._answers[event["response"]["request_id"]] = event["response"]["response"]
                 continue
+            if event["type"] == "control_request":
+                note("stopped", event["request"]["subtype"])
+                self.put({"type": "result", "subtype": "error_during_execution", "is_error": True})
+                continue
             self.waiting.append(event)
             self._state(event["uuid"], "queued")
             note("received", event["message"]["content"])

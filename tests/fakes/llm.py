@@ -1,4 +1,4 @@
-"""A model service on a real socket, for the real agent programs: Anthropic's, OpenAI's and Gemini's wire.
+"""A model service on a real socket, for the real agent programs: Anthropic's, OpenAI's two, and Gemini's wire.
 
 It asks for one tool call (a write into a file, or any by name) when told to, then says "Hello there."; or it answers
 every request with one HTTP error.
@@ -30,6 +30,16 @@ class FakeService:
         self.requests: list[str] = []
         self.url = ""
 
+    def pi_models(self) -> dict[str, Any]:
+        """What pi's `models.json` says to have `fake/m` from here."""
+        one = {
+            "baseUrl": f"{self.url}/v1",
+            "apiKey": "sk-none",
+            "api": "openai-completions",
+            "models": [{"id": "m"}],
+        }
+        return {"providers": {"fake": one}}
+
     @asynccontextmanager
     async def serve(self) -> AsyncIterator[FakeService]:
         app = web.Application(client_max_size=64 * 1_048_576)
@@ -46,6 +56,7 @@ class FakeService:
         answers = {
             "/messages": self._anthropic,
             "/responses": self._openai,
+            "/chat/completions": self._chat,
             "treamGenerateContent": self._gemini,
         }
         for end, answer in answers.items():
@@ -53,7 +64,8 @@ class FakeService:
                 self.requests.append(body)
                 if self.error is not None:
                     return web.json_response(self.error[1], status=self.error[0])
-                return _events(answer(body), named=end != "treamGenerateContent")
+                named = end in ("/messages", "/responses")
+                return _events(answer(body), named=named, done=end == "/chat/completions")
         if path.endswith("generateContent"):  # gemini asks which model to take
             choice = json.dumps({"reasoning": "", "model_choice": "flash", "complexity_score": 1})
             return web.json_response(_gemini_piece([{"text": choice}], last=True))
@@ -126,6 +138,28 @@ class FakeService:
             {"type": "response.completed", "response": {"id": "r1", "usage": {**usage, **details}}},
         ]
 
+    def _chat(self, body: str) -> list[dict[str, Any]]:
+        asked = json.loads(body)
+        offered = [tool["function"]["name"] for tool in asked.get("tools", ())]
+        answered = any(message["role"] == "tool" for message in _since_prompt(asked["messages"]))
+        if self._acts and not answered:
+            writer = ("write_file", "file_path") if "write_file" in offered else ("write", "path")
+            name, given = self.call or (writer[0], {writer[1]: self.write, "content": "x"})
+            function = {"name": name, "arguments": json.dumps(given)}
+            call = {"index": 0, "id": f"call_{len(self.requests)}", "type": "function", "function": function}
+            deltas: list[dict[str, Any]] = [{"content": "Let me look."}, {"tool_calls": [call]}]
+            reason = "tool_calls"
+        else:
+            deltas, reason = [{"content": piece} for piece in ANSWER], "stop"
+        pieces = [{"index": 0, "delta": {"role": "assistant", **delta}} for delta in deltas]
+        usage = {"prompt_tokens": 120, "completion_tokens": 9, "total_tokens": 129}
+        head = {"id": "c1", "object": "chat.completion.chunk", "created": 1, "model": asked["model"]}
+        return [
+            *({**head, "choices": [piece]} for piece in pieces),
+            {**head, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]},
+            {**head, "choices": [], "usage": {**usage, "prompt_tokens_details": {"cached_tokens": 20}}},
+        ]
+
     def _gemini(self, body: str) -> list[dict[str, Any]]:
         if self._acts and '"functionResponse"' not in body:
             name, given = self.call or ("write_file", {"file_path": self.write, "content": "x"})
@@ -157,8 +191,19 @@ def _gemini_piece(parts: list[dict[str, Any]], *, last: bool = False) -> dict[st
     return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "gemini-2.5-pro"}
 
 
-def _events(events: list[dict[str, Any]], *, named: bool) -> web.Response:
+def _since_prompt(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The messages of this turn: what follows the last answer that called no tool."""
+    plain = [
+        number
+        for number, message in enumerate(messages)
+        if message["role"] == "assistant" and not message.get("tool_calls")
+    ]
+    return messages[plain[-1] + 1 :] if plain else messages
+
+
+def _events(events: list[dict[str, Any]], *, named: bool, done: bool = False) -> web.Response:
     text = "".join(
         (f"event: {event['type']}\n" if named else "") + f"data: {json.dumps(event)}\n\n" for event in events
     )
+    text += "data: [DONE]\n\n" if done else ""
     return web.Response(text=text, content_type="text/event-stream")

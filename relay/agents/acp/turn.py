@@ -7,7 +7,7 @@ is cut short tells the agent so (session/cancel) before its processes are ended.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import replace
 from typing import Any
@@ -18,10 +18,11 @@ from acp.connection import Connection
 from relay import __version__
 from relay.agents.acp.client import AcpClient
 from relay.agents.acp.steering import Steering, channel_of
-from relay.agents.acp.verdict import AUTH_REQUIRED, Failed, failed, text_of
+from relay.agents.acp.verdict import AUTH_REQUIRED, failed, text_of
 from relay.agents.acp.watch import nothing, watching
 from relay.agents.process.failure import Verdict
-from relay.agents.process.wire import Outbox, Wire
+from relay.agents.process.wire import Wire
+from relay.agents.process.wire_turn import Failed, WireTurn
 from relay.agents.setup.mcp import acp_servers
 from relay.agents.setup.presets import AcpPreset
 from relay.agents.setup.prompt import compose
@@ -30,11 +31,9 @@ from relay.base.child_process import ChildProcess
 from relay.base.terminal_text import safe_line
 from relay.model import (
     Channel,
-    EndPart,
     FailureClass,
     Guard,
     LogPart,
-    Part,
     Permits,
     SessionPart,
     Turn,
@@ -49,15 +48,13 @@ CANCEL_S = 1.0
 YIELD_S = 15.0
 #: How often a turn begins again because of an advisory; after that the room only rejects the edit.
 MOST_STEERS = 3
-#: Seconds until a program that has closed its pipes has ended.
-GONE_S = 1.0
 #: Seconds without a word after which an old conversation is told to its end, and how often that is waited for. Gemini
 #: writes the whole of it within milliseconds.
 QUIET_S = 0.3
 MOST_QUIETS = 100
 
 
-class AcpTurn:
+class AcpTurn(WireTurn):
     """`preset`: what has to be known of the agent's program beside the protocol."""
 
     def __init__(
@@ -69,9 +66,8 @@ class AcpTurn:
         guard: Guard,
         permits: Permits,
     ) -> None:
-        self._spec, self._turn, self._preset, self._permissions = spec, turn, preset, permissions
-        self._cwd = turn.cwd or spec.cwd
-        self._outbox = Outbox(turn.limits.max_output_bytes)
+        super().__init__(turn, turn.cwd or spec.cwd, spec.name)
+        self._spec, self._preset, self._permissions = spec, preset, permissions
         self._client = AcpClient(spec, turn, permissions, guard, permits, self._outbox, self._steer)
         self.channel = Channel()
         self._steering = Steering(
@@ -105,60 +101,26 @@ class AcpTurn:
                 await wire.released()
         return self.channel
 
-    async def parts(
-        self, argv: list[str], env: Mapping[str, str], deadline: float
-    ) -> AsyncGenerator[Part, None]:
-        """The whole turn. `deadline` in the event loop's seconds."""
+    @property
+    def _answer(self) -> str | None:
+        return self._client.answer
+
+    def _talk(self, wire: Wire, env: Mapping[str, str]) -> None:
         self._env = env
-        try:
-            process = await ChildProcess.start(argv, env=env, cwd=self._cwd, stdin=None)
-        except OSError as error:
-            yield EndPart(
-                FailureClass.CRASH, f"The program could not be started in {self._cwd}: {error.strerror}."
-            )
-            return
-        async with process:
-            wire = Wire(process, self._outbox)
-            self._connection = Connection(self._client.handle, wire)
-            drive = asyncio.create_task(self._drive(process), name=f"acp-{self._spec.name}")
-            drive.add_done_callback(lambda _: self._outbox.changed.set())
-            late = False
-            try:
-                while not drive.done():
-                    try:
-                        async with asyncio.timeout_at(deadline):
-                            await self._outbox.changed.wait()
-                    except TimeoutError:
-                        late = True
-                        break
-                    for part in self._outbox.take():
-                        yield part
-            finally:
-                self._turn.inbox.close()
-                try:
-                    await self._leave(drive)
-                finally:
-                    drive.cancel()
-                    await self._connection.close()
-                    await wire.released()
-            if not late and isinstance(drive.exception(), ConnectionError):
-                await process.ended(GONE_S)
-            verdict = Verdict(FailureClass.TIMEOUT) if late else self._verdict(drive, process, wire)
-        for part in self._outbox.take():
-            yield part
-        yield self._outbox.output_limit.end(verdict, self._client.answer, self._turn.limits.max_output_bytes)
+        self._connection = Connection(self._client.handle, wire)
 
     async def _leave(self, drive: asyncio.Task[None]) -> None:
-        """End what is under way, in order: the agent may put its conversation down."""
-        if not drive.done() and self._prompting:
-            with suppress(ConnectionError, TimeoutError):
-                async with asyncio.timeout(CANCEL_S):
-                    await self._cancel()
-            await asyncio.wait([drive], timeout=CANCEL_S)
-        drive.cancel()
-        await asyncio.wait([drive])
-        if not drive.cancelled():
-            drive.exception()  # looked at here, or it would be complained about where it is not
+        """The agent may put its conversation down."""
+        if not self._prompting:
+            return
+        with suppress(ConnectionError, TimeoutError):
+            async with asyncio.timeout(CANCEL_S):
+                await self._cancel()
+        await asyncio.wait([drive], timeout=CANCEL_S)
+
+    async def _hang_up(self) -> None:
+        assert self._connection is not None
+        await self._connection.close()
 
     # -- the conversation
 
@@ -367,10 +329,9 @@ class AcpTurn:
 
     # -- the end
 
-    def _verdict(self, drive: asyncio.Task[None], process: ChildProcess, wire: Wire) -> Verdict:
-        error = drive.exception()
+    def _verdict(self, error: BaseException | None, process: ChildProcess, stderr: str) -> Verdict:
         if error is not None:
-            return failed(error, ended=process.exit, stderr=wire.stderr, sign_in=self._preset.preset.sign_in)
+            return failed(error, ended=process.exit, stderr=stderr, sign_in=self._preset.preset.sign_in)
         if self._client.answer is None:
             return Verdict(FailureClass.EMPTY, "The agent ended its turn without an answer.")
         return Verdict()

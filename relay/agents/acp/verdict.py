@@ -10,20 +10,13 @@ from datetime import datetime
 from acp import RequestError
 
 from relay.agents.process.failure import StreamError, Verdict, classify, last_lines, sentence, with_sign_in
+from relay.agents.process.wire_turn import Failed
 from relay.base.child_process import Exit
 from relay.base.terminal_text import safe, safe_line
 from relay.model import FailureClass
 
 #: "Authentication required" (agentclientprotocol.com, schema, ErrorCode).
 AUTH_REQUIRED = -32000
-
-
-class Failed(Exception):
-    """The turn cannot go on; carries its verdict."""
-
-    def __init__(self, verdict: Verdict) -> None:
-        super().__init__(verdict.detail)
-        self.verdict = verdict
 
 
 def failed(error: BaseException, *, ended: Exit | None, stderr: str, sign_in: str) -> Verdict:

@@ -58,7 +58,9 @@ class ToldTurn(CodexStream):
         self._after = ""
         self._streamed: set[str] = set()
         self._used = UsagePart()
-        self._total: Any = None
+        #: By conversation: what it had used at the last request that was counted, and what a helper said last.
+        self._totals: dict[str, Any] = {}
+        self._said: dict[str, str] = {}
         self._limits: dict[str, Any] = {}
 
     def tell(self, method: str, params: JSON) -> list[Part]:
@@ -93,7 +95,7 @@ class ToldTurn(CodexStream):
             case "item/agentMessage/delta":
                 return self._on_delta(params["itemId"], params["delta"])
             case "thread/tokenUsage/updated":
-                return self._on_usage(params["turnId"], params["tokenUsage"])
+                return self._on_usage(params["tokenUsage"], self.thread, params["turnId"] == self.turn)
             case "error":
                 message = str(params["error"]["message"])
                 self.stuck = self.stuck or message.startswith("Reconnecting")
@@ -113,9 +115,7 @@ class ToldTurn(CodexStream):
         if kind == "agentMessage" and completed and ident in self._streamed:
             self.answer = item["text"] or self.answer
             return []
-        if kind == "fileChange":
-            self.changes[str(ident)] = tuple(change["path"] for change in item["changes"])
-        parts = self._on_item(as_exec(item), completed)
+        parts = self._on_work(item, completed, self.thread)
         for part in parts:
             if isinstance(part, ToolPart) and part.name:
                 self._after = (f"{part.name}: {part.summary}" if part.summary else part.name)[:AFTER]
@@ -129,11 +129,11 @@ class ToldTurn(CodexStream):
         self._streamed.add(ident)
         return self._block(text)
 
-    def _on_usage(self, turn: str, usage: JSON) -> list[Part]:
+    def _on_usage(self, usage: JSON, thread: str, ours: bool) -> list[Part]:
         """Each request is told with what it used, and may be told again. A resumed conversation begins with the last
         one of the turn before."""
-        again, self._total = usage["total"] == self._total, usage["total"]
-        if again or turn != self.turn:
+        again, self._totals[thread] = usage["total"] == self._totals.get(thread), usage["total"]
+        if again or not ours:
             return []
         self._used += codex_usage(snake(usage["last"]))
         return [self._used]
@@ -158,17 +158,31 @@ class ToldTurn(CodexStream):
             text = f"{text} {more}" if more and more not in text else text
             self.error = StreamError(text, failure_of(error.get("codexErrorInfo")), self.retry_at())
 
+    def _on_work(self, item: JSON, completed: bool, thread: str) -> list[Part]:
+        """What is done in our conversation, or in that of a helper."""
+        if item["type"] == "fileChange":
+            self.changes[str(item.get("id"))] = tuple(change["path"] for change in item["changes"])
+        if item["type"] == "subAgentActivity":
+            said = self._said.get(str(item["agentThreadId"]), "")
+            return self._helpers.codex_tells(item, thread, said) if completed else []
+        return self._on_item(as_exec(item), completed)
+
     # -- the helpers' own conversations
 
     def _on_helper(self, method: str, params: JSON) -> list[Part]:
-        thread = params.get("threadId")
-        helper = self._helpers.known(thread)
-        if helper is None or method not in ("item/started", "item/completed"):
+        helper = self._helpers.known(params.get("threadId"))
+        if helper is None:
             return []
-        item = as_exec(params["item"])
-        if item["type"] in ("agent_message", "error", "collab_tool_call"):
+        if method == "thread/tokenUsage/updated":
+            return self._on_usage(params["tokenUsage"], helper, ours=True)
+        if method not in ("item/started", "item/completed"):
             return []
-        parts = self._on_item(item, method == "item/completed")
+        item = params["item"]
+        if item["type"] == "agentMessage":
+            self._said[helper] = str(item.get("text") or "")
+        if item["type"] in ("agentMessage", "error", "collabAgentToolCall"):
+            return []
+        parts = self._on_work(item, method == "item/completed", helper)
         return [replace(part, helper=helper) if isinstance(part, ToolPart) else part for part in parts]
 
 

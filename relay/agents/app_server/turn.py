@@ -8,7 +8,7 @@ only when the server says that it stands in the conversation; the others are the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -20,12 +20,13 @@ from relay.agents.app_server.approvals import Approvals
 from relay.agents.app_server.peer import JSON, Peer, Refused
 from relay.agents.app_server.told import UNKNOWN_THREAD, ToldTurn
 from relay.agents.process.failure import StreamError, Verdict, classify, last_lines, sentence, with_sign_in
-from relay.agents.process.wire import Outbox, Wire
+from relay.agents.process.wire import Wire
+from relay.agents.process.wire_turn import Failed, WireTurn, ended
 from relay.agents.setup.prompt import compose
 from relay.agents.setup.spec import AgentSpec, Permissions
 from relay.base.child_process import ChildProcess, Exit
 from relay.base.terminal_text import safe_line
-from relay.model import Channel, EndPart, FailureClass, Guard, Hears, LogPart, Part, SteeringMessage, Turn
+from relay.model import Channel, FailureClass, Guard, Hears, LogPart, SteeringMessage, Turn
 
 #: The channel of a turn by the app-server.
 CHANNEL = Channel(
@@ -42,8 +43,6 @@ SANDBOXES = {
 INTERRUPT_S = 1.0
 #: Seconds that the last message handed over has for its answer when the turn is over.
 LAST_S = 1.0
-#: Seconds until a program that has closed its pipes has ended.
-GONE_S = 1.0
 #: What nobody reads here, and what can be long.
 UNREAD = (
     "item/commandExecution/outputDelta",
@@ -55,15 +54,7 @@ UNREAD = (
 )
 
 
-class Failed(Exception):
-    """The turn cannot go on; carries its verdict."""
-
-    def __init__(self, verdict: Verdict) -> None:
-        super().__init__(verdict.detail)
-        self.verdict = verdict
-
-
-class AppServerTurn:
+class AppServerTurn(WireTurn):
     """`signed_out`: asks the program what is wrong with its sign-in, None = nothing; `sign_in`: what mends it."""
 
     def __init__(
@@ -76,10 +67,9 @@ class AppServerTurn:
         signed_out: Callable[[], Awaitable[str | None]],
         sign_in: str,
     ) -> None:
-        self._spec, self._turn, self._permissions = spec, turn, permissions
+        super().__init__(turn, turn.cwd or spec.cwd, spec.name)
+        self._spec, self._permissions = spec, permissions
         self._signed_out, self._sign_in = signed_out, sign_in
-        self._cwd = turn.cwd or spec.cwd
-        self._outbox = Outbox(turn.limits.max_output_bytes)
         self._told = ToldTurn()
         self._approvals = Approvals(spec, turn, permissions, guard, self._told.changes, self._note)
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -87,53 +77,19 @@ class AppServerTurn:
         self._handing = asyncio.Lock()
         self._forgotten = False
 
-    async def parts(
-        self, argv: list[str], env: Mapping[str, str], deadline: float
-    ) -> AsyncGenerator[Part, None]:
-        """The whole turn. `deadline` in the event loop's seconds."""
-        try:
-            process = await ChildProcess.start(argv, env=env, cwd=self._cwd, stdin=None)
-        except OSError as error:
-            yield EndPart(
-                FailureClass.CRASH, f"The program could not be started in {self._cwd}: {error.strerror}."
-            )
-            return
-        async with process:
-            wire = Wire(process, self._outbox)
-            self._peer = Peer(wire, self._heard, self._approvals.answer)
-            listen = asyncio.create_task(self._peer.listen(), name=f"app-server-{self._spec.name}")
-            listen.add_done_callback(lambda _: self._gone())
-            drive = asyncio.create_task(self._drive(), name=f"app-server-turn-{self._spec.name}")
-            drive.add_done_callback(lambda _: self._outbox.changed.set())
-            late = False
-            try:
-                while not drive.done():
-                    try:
-                        async with asyncio.timeout_at(deadline):
-                            await self._outbox.changed.wait()
-                    except TimeoutError:
-                        late = True
-                        break
-                    for part in self._outbox.take():
-                        yield part
-            finally:
-                self._turn.inbox.close()
-                try:
-                    await self._leave(drive)
-                finally:
-                    await _ended(drive, listen, self._check)
-                    await wire.released()
-            if not late and isinstance(drive.exception(), ConnectionError):
-                await process.ended(GONE_S)
-            verdict = Verdict(FailureClass.TIMEOUT) if late else self._verdict(drive, process, wire.stderr)
-        for part in self._outbox.take():
-            yield part
-        yield self._outbox.output_limit.end(verdict, self._told.answer, self._turn.limits.max_output_bytes)
+    @property
+    def _answer(self) -> str | None:
+        return self._told.answer
+
+    def _talk(self, wire: Wire, env: Mapping[str, str]) -> None:
+        self._peer = Peer(wire, self._heard, self._approvals.answer)
+        self._listening = asyncio.create_task(self._peer.listen(), name=f"app-server-{self._name}")
+        self._listening.add_done_callback(lambda _: self._gone())
 
     async def _leave(self, drive: asyncio.Task[None]) -> None:
         """Interrupt what is under way: the conversation then knows that its turn was cut off."""
         told = self._told
-        if drive.done() or not told.turn or told.ended:
+        if not told.turn or told.ended:
             return
         # What has no receipt by then is lost with the turn (docs/doors.md, section 3), and so it is the room's.
         with suppress(ConnectionError, TimeoutError, Refused):
@@ -141,9 +97,12 @@ class AppServerTurn:
                 await self._peer.ask("turn/interrupt", {"threadId": told.thread, "turnId": told.turn})
                 await asyncio.wait([drive])
 
+    async def _hang_up(self) -> None:
+        await ended(self._listening, self._check)
+
     # -- the conversation
 
-    async def _drive(self) -> None:
+    async def _drive(self, process: ChildProcess) -> None:
         """Bring the conversation to the end of the turn. Raises Failed, Refused, ConnectionError, TimeoutError."""
         await self._peer.ask(
             "initialize",
@@ -182,7 +141,7 @@ class AppServerTurn:
                 async with asyncio.timeout(LAST_S), self._handing:
                     pass
         finally:
-            await _ended(steering)
+            await ended(steering)
 
     async def _open(self) -> None:
         """Go on in the old conversation, or begin one.
@@ -267,15 +226,15 @@ class AppServerTurn:
 
     # -- the end
 
-    def _verdict(self, drive: asyncio.Task[None], process: ChildProcess, stderr: str) -> Verdict:
-        verdict = self._class_of(drive.exception(), process.exit, stderr)
+    def _verdict(self, error: BaseException | None, process: ChildProcess, stderr: str) -> Verdict:
+        verdict = self._class_of(error, process.exit, stderr)
         if verdict.failure is FailureClass.RATE_LIMIT:
             return replace(verdict, retry_at=self._told.retry_at() or verdict.retry_at)
-        if verdict.failure is FailureClass.NOT_SIGNED_IN and not isinstance(drive.exception(), Failed):
+        if verdict.failure is FailureClass.NOT_SIGNED_IN and not isinstance(error, Failed):
             return replace(verdict, detail=with_sign_in(verdict.detail, self._sign_in))
         return verdict
 
-    def _class_of(self, broken: BaseException | None, ended: Exit | None, stderr: str) -> Verdict:
+    def _class_of(self, broken: BaseException | None, over: Exit | None, stderr: str) -> Verdict:
         now, error = datetime.now().astimezone(), self._told.error
         if isinstance(broken, Failed):
             return broken.verdict
@@ -284,12 +243,12 @@ class AppServerTurn:
         elif isinstance(broken, TimeoutError):
             return Verdict(FailureClass.CRASH, "The program gave no answer (codex app-server).")
         elif isinstance(broken, ConnectionError):
-            if ended is None or ended.code == 0:
+            if over is None or over.code == 0:
                 return Verdict(
                     FailureClass.CRASH,
                     sentence(f"The program ended in the middle of its turn. {last_lines(stderr)}"),
                 )
-            return classify(ended, stderr=stderr, error=None, answered=False, now=now)
+            return classify(over, stderr=stderr, error=None, answered=False, now=now)
         elif broken is not None:
             return Verdict(FailureClass.CRASH, f"{type(broken).__name__}: {safe_line(str(broken), 300)}")
         elif self._told.interrupted:
@@ -301,15 +260,3 @@ class AppServerTurn:
             answered=bool(self._told.answer),
             now=now,
         )
-
-
-async def _ended(*tasks: asyncio.Task[None] | None) -> None:
-    """End them; what they raised is looked at here, or it would be complained about where it is not."""
-    running = [task for task in tasks if task is not None]
-    for task in running:
-        task.cancel()
-    if running:
-        await asyncio.wait(running)
-    for task in running:
-        if not task.cancelled():
-            task.exception()

@@ -311,7 +311,7 @@ class Attempt:
             yield
             return
         asking = Asking(self.agent.name, self.turn, self.turn.cwd or self.agent.spec.cwd, self.agent.judge)
-        self._conversation = Conversation(process, self._stream, self.turn.inbox, asking.decide)
+        self._conversation = Conversation(process, self._stream, self.turn.inbox, asking.decide, self._read)
         try:
             yield
         finally:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from typing import Any
 
 from relay.agents.process.session import Question, Session
@@ -17,13 +17,20 @@ from relay.model import Hears, Inbox
 
 #: What may be against the use of a tool, empty = nothing, and what the model is to know of it otherwise.
 Decide = Callable[[Question], Awaitable[tuple[str, str]]]
+Read = Callable[[int, bytes], object]
+#: Seconds that a turn gets to end when it is told to stop, before its processes are ended.
+INTERRUPT_S = 2.0
 
 
 class Conversation:
-    """`heard` is called after each piece of output that `session` has read, and `stop` at the end of all."""
+    """`heard` is called after each piece of output that `session` has read, and `stop` at the end of all. `read` has
+    the session read a piece."""
 
-    def __init__(self, process: ChildProcess, session: Session, inbox: Inbox, decide: Decide) -> None:
+    def __init__(
+        self, process: ChildProcess, session: Session, inbox: Inbox, decide: Decide, read: Read
+    ) -> None:
         self._process, self._session, self._inbox, self._decide = process, session, inbox, decide
+        self._read = read
         self._tasks: set[asyncio.Task[None]] = set()
         self._told: set[str] = set()
         self._ended = False
@@ -49,12 +56,26 @@ class Conversation:
 
     async def stop(self) -> None:
         """Pass on nothing any more. The process is ended, and the inbox closed, by whoever began the turn: another
-        attempt at it may follow."""
+        attempt at it may follow. A turn that is not over is told to stop."""
+        cut_short = not self._ended
         self._ended = True
         for task in self._tasks:
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        if cut_short and (words := self._session.interrupt()):
+            with suppress(ConnectionError, TimeoutError):
+                async with asyncio.timeout(INTERRUPT_S):
+                    await self._interrupt(words)
+
+    async def _interrupt(self, words: bytes) -> None:
+        """Until it says that its turn is over. What else it says is not the turn's any more."""
+        await self._process.send(words)
+        async with aclosing(self._process.output()) as output:
+            async for fd, data in output:
+                self._read(fd, data)
+                if self._session.cut:
+                    return
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

@@ -30,7 +30,8 @@ SIGN_IN = re.compile(
     r"|login required|authentication (?:required|failed)"
     r"|\b401\b.{0,20}unauthorized|authentication_(?:failed|error)|invalid (?:x-)?api.key|api.key not valid"
     r"|API_KEY_INVALID|oauth token (?:has )?(?:expired|been revoked|revoked)|auth(?:entication)? method"
-    r"|token could not be refreshed|missing (?:bearer|api.key)|incorrect api.key|no api.key found",
+    r"|token could not be refreshed|missing (?:bearer|api.key)|incorrect api.key|no api.key found"
+    r"|no auth type is selected",
     re.IGNORECASE,
 )
 STDERR_LINES = 5

@@ -78,7 +78,7 @@ class Helpers:
             )
         return []
 
-    # -- Codex: its first way of helpers (`multi_agent`); of the second (`multi_agent_v2`) its stream tells nothing
+    # -- Codex: its first way of helpers (`multi_agent`); of the second (`multi_agent_v2`) `codex exec` tells nothing
 
     def codex_calls(self, item: Mapping[str, Any]) -> list[Part]:
         """A `collab_tool_call` that has ended."""
@@ -91,6 +91,14 @@ class Helpers:
                 failed = state["status"] != "completed"
                 parts += self.debrief(helper, str(state.get("message") or ""), failed=failed)
         return parts
+
+    def codex_tells(self, item: Mapping[str, Any], by: Any, result: str) -> list[Part]:
+        """What the app-server tells of a helper of `multi_agent_v2`: a `subAgentActivity`. Its brief is encrypted, so
+        only its name is known; `result`: what it said last."""
+        helper, name = item["agentThreadId"], str(item["agentPath"]).rpartition("/")[2]
+        if item["kind"] in ("started", "interacted"):
+            return self.brief(helper, name, by=by)
+        return self.debrief(helper, result, failed=item["kind"] != "completed")
 
 
 def text_of(content: Any) -> str:

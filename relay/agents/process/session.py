@@ -54,6 +54,16 @@ class Session(Stream):
     def tell(self, message: SteeringMessage) -> bytes:
         """What tells the running turn this. A `DeliveredPart` follows when the program has taken it in."""
 
+    @property
+    def cut(self) -> bool:
+        """It has said that its turn is over, after it was told to stop."""
+        return self.finished
+
+    def interrupt(self) -> bytes:
+        """What tells it to stop its turn and all that it was told, so that its conversation says so; empty = it has
+        not begun, or knows no such word, and is ended as it stands."""
+        return b""
+
     def reply(self, question: Question, reason: str, note: str = "") -> bytes:
         """What says that it may, with a note for the model; with a `reason`, that it may not."""
         raise NotImplementedError("this program asks nothing")

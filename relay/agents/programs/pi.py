@@ -1,14 +1,16 @@
-"""pi (`pi --mode rpc`): its command line, and the lines of JSON that it reads and prints."""
+"""pi (`pi --mode rpc`): its command line, and its lines of JSON. `pi_extension.js` asks before an edit."""
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Any
+from pathlib import Path
 
 from relay.agents.process.failure import StreamError
 from relay.agents.process.helpers import text_of
-from relay.agents.process.session import Session, line
+from relay.agents.process.session import Question, Session, line
 from relay.agents.process.stream import JSON, count, tool
+from relay.agents.setup.mcp import TOOL_S
 from relay.agents.setup.presets import Preset, Route, modes
 from relay.model import Channel, DeliveredPart, Hears, LogPart, Part, SteeringMessage, UsagePart
 
@@ -24,11 +26,8 @@ class PiSession(Session):
         super().__init__()
         #: The room's messages that it has not taken in, by the ids of the commands that told them.
         self._told: dict[str, SteeringMessage] = {}
-        self._usage = UsagePart()
-        self._answers: list[str] = []
-        self._tool = ""
-        self._asked = 0
-        self._ending = self._over = False
+        self._usage, self._answers = UsagePart(), list[str]()
+        self._tool, self._asked, self._ending, self._over = "", 0, False, False
 
     @property
     def finished(self) -> bool:
@@ -38,14 +37,17 @@ class PiSession(Session):
         return line({"id": "session", "type": "get_state"}) + _prompt("prompt", prompt)
 
     def tell(self, message: SteeringMessage) -> bytes:
-        ident = f"told-{message.id}"
-        self._told[ident] = message
+        self._told[ident := f"told-{message.id}"] = message
         # Told while it ends, it may begin to work again: only what it says after that counts.
         return _prompt(ident, message.text) + (self._ask() if self._ending else b"")
 
     def _ask(self) -> bytes:
         self._asked += 1
         return line({"id": f"state-{self._asked}", "type": "get_state"})
+
+    def reply(self, question: Question, reason: str, note: str = "") -> bytes:
+        said = json.dumps({"reason": reason, "note": note})
+        return line({"type": "extension_ui_response", "id": question.id, "value": said})
 
     def event(self, event: JSON) -> list[Part]:
         match event["type"]:
@@ -56,16 +58,24 @@ class PiSession(Session):
             case "tool_execution_start":
                 self._tool = event["toolName"]
                 return [tool(self._tool, event["args"])]
+            case "extension_ui_request" if event["method"] in ("select", "confirm", "input", "editor"):
+                self._on_dialog(event)
             case "agent_start":
                 self._ending = False
             case "auto_retry_start":  # right after the `agent_end` of what failed
                 self._ending, self.error = False, None
                 return [LogPart(f"it tries again: {event.get('errorMessage')}"[:500])]
             case "agent_end":
-                self._ending = True
-                self.completed = self.error is None
+                self._ending, self.completed = True, self.error is None
                 self.outgoing += self._ask()
         return []
+
+    def _on_dialog(self, event: JSON) -> None:
+        if event["title"] == "relay" and self.asks:
+            asked = json.loads(event["placeholder"])
+            self.unanswered.append(Question(event["id"], asked["tool"], asked["input"], asked["cwd"]))
+        else:  # nobody is to be asked: our own then lets the tool pass
+            self.outgoing += line({"type": "extension_ui_response", "id": event["id"], "cancelled": True})
 
     def _on_response(self, event: JSON) -> list[Part]:
         ident = str(event.get("id"))
@@ -78,10 +88,8 @@ class PiSession(Session):
             self.channel = CHANNEL
             return self._begin(event["data"]["sessionId"])
         if ident == f"state-{self._asked}" and self._ending:
-            if event["data"].get("isStreaming"):
-                self.outgoing += self._ask()
-            else:
-                self._over = True  # what still waits would be given with the next prompt: it is the room's
+            self._over = not event["data"].get("isStreaming")  # what waits then is the room's
+            self.outgoing += b"" if self._over else self._ask()
         return []
 
     def _on_message(self, message: JSON) -> list[Part]:
@@ -109,34 +117,33 @@ def _prompt(ident: str, text: str) -> bytes:
 
 
 def _usage(usage: JSON) -> UsagePart:
-    cost: Any = usage.get("cost") or {}
-    return UsagePart(
-        count(usage, "input"),
-        count(usage, "output"),
-        float(cost.get("total") or 0.0),
-        cache_write_tokens=count(usage, "cacheWrite"),
-        cache_read_tokens=count(usage, "cacheRead"),
-    )
+    given, output, write, read = (count(usage, key) for key in ("input", "output", "cacheWrite", "cacheRead"))
+    cost = float((usage.get("cost") or {}).get("total") or 0.0)
+    return UsagePart(given, output, cost, cache_write_tokens=write, cache_read_tokens=read)
 
-
-LOOKING, EDITING = ("read", "grep", "find", "ls"), ("edit", "write")
 
 PROGRAM = Preset(
     title="pi",
     program="pi",
-    seen="0.74.2",
+    seen="1.6.0",
     install="npm install -g @earendil-works/pi-coding-agent",
     sign_in="pi",
     about="a coding agent (pi), with the model that is set up for it: reads and changes code",
     env_prefixes=("PI_", "ANTHROPIC_", "OPENAI_", "GEMINI_", "OPENROUTER_", "DEEPSEEK_", "MISTRAL_", "XAI_"),
-    words=("--mode", "rpc", "--offline"),
+    words=("--mode", "rpc", "--offline", "--extension", str(Path(__file__).with_name("pi_extension.js"))),
     # It asks nobody for anything: what it may do is which tools it has. Its shell is not kept within a folder.
     modes=modes(
-        f"--tools {','.join(LOOKING)}",
-        f"--tools {','.join((*LOOKING, *EDITING))}",
-        f"--tools {','.join((*LOOKING, *EDITING, 'bash'))}",
+        "--tools read,grep,find,ls,mcp__relay__*",
+        "--tools read,grep,find,ls,edit,write,mcp__relay__*",
+        "--tools read,grep,find,ls,edit,write,bash,mcp__*",
     ),
+    guarded=True,
+    # `direct`: the model is offered its tools as pi's own are. pi counts seconds.
+    mcp=lambda server: [
+        "--relay-mcp",
+        json.dumps({**server.entry(), "timeout": TOOL_S, "exposure": "direct"}),
+    ],
     options=("--model", "{model}", "--thinking", "{effort}", "--session", "{session}"),
     stream=PiSession,
-    routes=(Route(CHANNEL, help=("--mode", "rpc"), words=(), session=PiSession),),
+    routes=(Route(CHANNEL, help=("--mode", "rpc"), words=(), session=PiSession, asks=True),),
 )

@@ -2,7 +2,7 @@
 
 Invariant: what the user has set up for a program stays as it is, on disk and in effect: the hook is handed over with
 the turn's command line, or in a file of ours that the program reads beneath the user's own settings. Pure but for
-`gemini_file` and `gemini_environment`.
+`with_ours`, `gemini_file` and `gemini_environment`.
 
 Seen in Claude Code 2.1.330, Codex 0.169.0 and Gemini CLI 0.61.0; `tests/agents/test_real_guard.py` sees it again.
 """
@@ -43,7 +43,7 @@ class GuardHook:
     folder: Path
 
     def line(self, form: str) -> str:
-        """The hook as a line of a shell, which all three programs want."""
+        """The hook as a line of a shell, which all programs want."""
         return shlex.join([*self.command, "--format", form])
 
     def told(self, form: str) -> str:
@@ -115,16 +115,7 @@ def gemini_file(
     own = env.get("GEMINI_CLI_SYSTEM_SETTINGS_PATH")
     machine = Path(own).parent if own else Path(system)
     before = Path(env.get(GEMINI_VARIABLE) or machine / "system-defaults.json")
-    try:
-        settings = json.loads(before.read_text("utf-8"))
-        groups = list(settings.get("hooks", {}).get("BeforeTool", []))
-        after = list(settings.get("hooks", {}).get("AfterTool", []))
-        servers = dict(settings.get("mcpServers", {}))
-    except FileNotFoundError:
-        settings, groups, after, servers = {}, [], [], {}
-    except (OSError, ValueError, AttributeError, TypeError):
-        return None  # a comment in it, say
-    content: dict[str, Any] = dict(settings)
+    hooks: dict[str, dict[str, Any]] = {}
     if hook is not None:
         run = {
             "name": "relay-guard",
@@ -132,14 +123,36 @@ def gemini_file(
             "command": hook.line("gemini"),
             "timeout": HOOK_S * 1000,
         }
-        groups.append({"matcher": GEMINI_TOOLS, "hooks": [run]})
-        after.append({"hooks": [{**run, "name": "relay-told", "command": hook.told("gemini")}]})
-        content["hooks"] = {**settings.get("hooks", {}), "BeforeTool": groups, "AfterTool": after}
+        told = {**run, "name": "relay-told", "command": hook.told("gemini")}
+        hooks = {"BeforeTool": {"matcher": GEMINI_TOOLS, "hooks": [run]}, "AfterTool": {"hooks": [told]}}
+    return with_ours(before, folder / f"gemini-{agent}.json", hooks, mcp)
+
+
+def with_ours(
+    before: Path, path: Path, hooks: Mapping[str, dict[str, Any]], mcp: McpServer | None = None
+) -> Path | None:
+    """A file of settings at `path`: what the file `before` says, with one group more for each event of `hooks`, and
+    with the room's server. Blocking.
+
+    None when `before` cannot be read, and then it stays in its place. Raises OSError.
+    """
+    try:
+        settings = json.loads(before.read_text("utf-8"))
+        groups = {event: list(settings.get("hooks", {}).get(event, [])) for event in hooks}
+        servers = dict(settings.get("mcpServers", {}))
+    except FileNotFoundError:
+        settings, groups, servers = {}, {event: [] for event in hooks}, {}
+    except (OSError, ValueError, AttributeError, TypeError):
+        return None  # a comment in it, say
+    content: dict[str, Any] = dict(settings)
+    if hooks:
+        more = {event: [*groups[event], group] for event, group in hooks.items()}
+        content["hooks"] = {**settings.get("hooks", {}), **more}
     if mcp is not None:
         content["mcpServers"] = {**servers, NAME: gemini_entry(mcp)}
     text = json.dumps(content, indent=1) + "\n"
-    path = folder.resolve() / f"gemini-{agent}.json"
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = path.parent.resolve() / path.name
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not path.exists() or path.read_text("utf-8") != text:
         write_atomically(path, text, durable=False)
     return path

@@ -34,6 +34,13 @@ HOOKS = line(
         },
     }
 )
+INTERRUPT = line(
+    {
+        "type": "control_request",
+        "request_id": "interrupt",
+        "request": {"subtype": "interrupt", "cancel_queued": True},
+    }
+)
 
 
 class ClaudeSession(ClaudeStream, Session):
@@ -64,6 +71,14 @@ class ClaudeSession(ClaudeStream, Session):
         ident = str(uuid4())
         self._told[ident] = message.id
         return _said(message.text, ident, priority="next")
+
+    @property
+    def cut(self) -> bool:
+        return self._over
+
+    def interrupt(self) -> bytes:
+        # What waits yet would begin a turn of its own. It is the room's again.
+        return INTERRUPT if self.session is not None else b""
 
     def reply(self, question: Question, reason: str, note: str = "") -> bytes:
         said: dict[str, str] = {"hookEventName": "PreToolUse"}
