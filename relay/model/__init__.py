@@ -50,6 +50,7 @@ from relay.model.ports import (
 from relay.model.refusals import CUT_OFF, SESSION_ID, Caller, Fault, Refusal
 from relay.model.turns import (
     TAKE_MAIN,
+    AccountLimit,
     Agent,
     Availability,
     BriefPart,

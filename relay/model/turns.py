@@ -241,15 +241,27 @@ Part = (
 
 
 @dataclass(frozen=True, slots=True)
+class AccountLimit:
+    """What a program told last of a limit of its account. `window`: of how long, as people read it; `used_percent`:
+    100 = used up; `resets_at`: when it begins again, Unix seconds, None = not told."""
+
+    window: str
+    used_percent: float
+    resets_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Availability:
     """Can this agent take a turn now? `fix` is the command that would make it so. `channel`: how it hears what is
-    said while it works, as far as the installed program tells without a turn."""
+    said while it works, as far as the installed program tells without a turn. `limits`: of its account, as far as a
+    turn told them."""
 
     installed: bool
     detail: str = ""
     fix: str = ""
     version: str = ""
     channel: Channel = field(default_factory=Channel)
+    limits: tuple[AccountLimit, ...] = ()
 
 
 class Agent(Protocol):

@@ -20,6 +20,7 @@ from relay.agents.factory import AgentSpec, Permissions, build_agent
 from relay.agents.setup.hooks import GuardHook
 from relay.agents.setup.mcp import McpServer
 from relay.model import (
+    AccountLimit,
     BriefPart,
     DebriefPart,
     DeliveredPart,
@@ -284,8 +285,13 @@ async def test_an_edit_that_nothing_allows_is_declined(
 
 
 async def test_a_spent_limit_says_when_it_is_there_again(stage: Stage) -> None:
-    parts = await collect(stage.agent("limit"), asked())
+    agent = stage.agent("limit")
+    parts = await collect(agent, asked())
     assert end(parts).failure is FailureClass.RATE_LIMIT
+    assert (await agent.probe()).limits == (
+        AccountLimit("5 h", 42, 4_000_000_000),
+        AccountLimit("7 days", 100, 4_000_003_600),
+    )
     assert end(parts).retry_at == 4_000_003_600
     lines = [line for line in log(parts).splitlines() if line.startswith("rate limits: ")]
     assert [sorted(json.loads(line.split(": ", 1)[1])) for line in lines] == [

@@ -7,13 +7,25 @@ import os
 import re
 import subprocess
 from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
 
-from relay.agents.factory import AcpAgent, AgentSpec
+from relay.agents.factory import AcpAgent, AgentSpec, Permissions
 from relay.agents.registry import acp_presets
-from relay.model import FailureClass, SessionPart, ToolPart, Turn, TurnLimits, UsagePart
+from relay.model import (
+    DeliveredPart,
+    FailureClass,
+    Hears,
+    Part,
+    SessionPart,
+    SteeringMessage,
+    ToolPart,
+    Turn,
+    TurnLimits,
+    UsagePart,
+)
 from tests.agents.conftest import REPOSITORY, collect, end, log, text
 from tests.agents.test_real_agents import pinned
 from tests.fakes.llm import FakeService
@@ -56,7 +68,13 @@ def made(real_programs: Path, tmp_path: Path, project: Path, service: FakeServic
         "gemini": {"GOOGLE_GEMINI_BASE_URL": service.url, "GEMINI_API_KEY": "none"},
     }
 
-    def make(preset: str, *, signed: bool = True, **more: object) -> AcpAgent:
+    def make(
+        preset: str,
+        *,
+        signed: bool = True,
+        permissions: Permissions = Permissions.AUTO,
+        **more: object,
+    ) -> AcpAgent:
         settings = {"security": {"auth": {"selectedType": "gemini-api-key"}}}
         (home / ".gemini" / "settings.json").write_text(json.dumps(settings))
         if preset == "codex" and signed:
@@ -64,7 +82,7 @@ def made(real_programs: Path, tmp_path: Path, project: Path, service: FakeServic
             env = {"PATH": path, "HOME": str(home)}
             subprocess.run(words, input=b"sk-none", env=env, check=True, capture_output=True)
         env = {**own[preset], **(served[preset] if signed else {})}
-        spec = AgentSpec("BOT", kind="acp", preset=preset, cwd=project, env=env)
+        spec = AgentSpec("BOT", kind="acp", preset=preset, cwd=project, env=env, permissions=permissions)
         return AcpAgent(spec, daemon_env={"PATH": path, "HOME": str(home)}, **more)  # type: ignore[arg-type]
 
     return make
@@ -164,3 +182,39 @@ async def test_a_read_only_turn_cannot_write(
     parts = await collect(made(preset), Turn("BOT", "hi", limits=LIMITS))
     assert end(parts).failure is None, parts
     assert not (project / "new.txt").exists() and "may only read" in log(parts)
+
+
+@pytest.mark.parametrize(
+    ("preset", "call"),
+    [
+        ("claude", ("Bash", {"command": "sleep 3", "description": "wait"})),
+        ("codex", ("exec_command", {"cmd": "sleep 3"})),
+    ],
+)
+async def test_a_message_lands_in_the_prompt_that_runs(
+    preset: str, call: tuple[str, dict[str, str]], made: Make, service: FakeService
+) -> None:
+    """By `_session/steering`, which these adapters offer."""
+    service.call = call
+    agent = made(
+        preset, permissions=Permissions.SKIP_ALL_CHECKS
+    )  # no sandbox, which not every machine allows
+    seen = await agent.probe()
+    assert (seen.channel.name, seen.channel.hears) == ("_session/steering", Hears.BOUNDARY)
+    turn, parts = Turn("BOT", "hi", may_edit=True, limits=LIMITS), list[Part]()
+    async with aclosing(agent.run(turn)) as stream:
+        async for part in stream:
+            if isinstance(part, ToolPart):
+                turn.inbox.put(SteeringMessage("m1", "[ANN] turn left"))
+            parts.append(part)
+    assert (end(parts).failure, end(parts).text) == (None, "Hello there."), parts
+    (delivered,) = [part for part in parts if isinstance(part, DeliveredPart)]
+    assert delivered.ids == ("m1",) and delivered.after, log(parts)
+    heard = ["turn left" in body for body in service.requests]  # some adapters ask the model for a title too
+    assert heard[0] is False and any(heard), log(parts)
+
+
+@pytest.mark.parametrize("preset", ["gemini"])
+async def test_an_agent_that_offers_no_steering_says_so(preset: str, made: Make) -> None:
+    seen = await made(preset).probe()
+    assert seen.channel.hears is Hears.NEXT and "_session/steering" in seen.channel.why

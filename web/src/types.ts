@@ -151,6 +151,7 @@ export interface Agent {
   fix: string;
   version: string;
   /** How it hears what is said while it works. */
+  limits?: { window: string; used_percent: number; resets_at: string | null }[];
   channel?: { name: string; hears: "boundary" | "next"; why: string };
   breaker: { state: "closed" | "open" | "half_open"; failures: number; threshold: number; retry_at: Time };
   parked_until: Time;

@@ -18,6 +18,7 @@ from relay.agents.process.asked_once import AskedOnce
 from relay.agents.setup import hooks, mcp
 from relay.agents.setup.spec import AgentSpec
 from relay.model import (
+    AccountLimit,
     Availability,
     Channel,
     EndPart,
@@ -42,11 +43,13 @@ class CodexAgent(CommandAgent):
         super().__init__(spec, daemon_env=daemon_env, guard=guard)
         self._guard: Guard = guard or Unguarded()
         self._has_server: AskedOnce[bool] = AskedOnce()
+        #: What the last turn that was told something of them was told.
+        self._limits: tuple[AccountLimit, ...] = ()
 
     async def probe(self) -> Availability:
         seen = await super().probe()
         path = await self._find() if seen.installed else None
-        return seen if path is None else replace(seen, channel=await self.channel(path))
+        return seen if path is None else replace(seen, channel=await self.channel(path), limits=self._limits)
 
     async def channel(self, path: str) -> Channel:
         """How a running turn hears of something; the program is asked once for each of its files."""
@@ -91,6 +94,7 @@ class CodexAgent(CommandAgent):
         )
         async with aclosing(served.parts(self.server(path, turn), env, deadline)) as parts:
             async for part in parts:
+                self._limits = served.limits or self._limits
                 if isinstance(part, EndPart) and part.failure is FailureClass.TIMEOUT:
                     yield replace(part, detail=f"The turn timed out after {limit:g} s.")
                 else:

@@ -16,6 +16,7 @@ from typing import Any
 from relay.agents.process.failure import StreamError
 from relay.agents.programs.codex import CodexStream, codex_usage
 from relay.model import (
+    AccountLimit,
     DeliveredPart,
     FailureClass,
     LogPart,
@@ -79,6 +80,17 @@ class ToldTurn(CodexStream):
         windows = [self._limits.get(name) or {} for name in WINDOWS]
         resets = [float(each["resetsAt"]) for each in windows if each.get("resetsAt") and _spent(each)]
         return max(resets, default=None)
+
+    def limits(self) -> tuple[AccountLimit, ...]:
+        """What it told of the account's limits."""
+        windows = [self._limits.get(name) for name in WINDOWS]
+        return tuple(
+            AccountLimit(
+                _span(each.get("windowDurationMins")), float(each["usedPercent"]), each.get("resetsAt")
+            )
+            for each in windows
+            if isinstance(each, dict) and isinstance(each.get("usedPercent"), int | float)
+        )
 
     def _tell(self, method: str, params: JSON) -> list[Part]:
         if method == "account/rateLimits/updated":
@@ -217,6 +229,15 @@ def failure_of(info: Any) -> FailureClass | None:
             status = more.get("httpStatusCode") if isinstance(more, dict) else None
             return FAILURES.get(name) or (STATUSES.get(status) if isinstance(status, int) else None)
     return None
+
+
+def _span(minutes: Any) -> str:
+    """How long a window is, as people read it."""
+    if not isinstance(minutes, int) or minutes <= 0:
+        return "the account's limit"
+    if minutes % 1440 == 0:
+        return "1 day" if minutes == 1440 else f"{minutes // 1440} days"
+    return f"{minutes / 60:g} h"
 
 
 def _spent(window: JSON) -> bool:

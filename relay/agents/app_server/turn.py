@@ -26,7 +26,7 @@ from relay.agents.setup.prompt import compose
 from relay.agents.setup.spec import AgentSpec, Permissions
 from relay.base.child_process import ChildProcess, Exit
 from relay.base.terminal_text import safe_line
-from relay.model import Channel, FailureClass, Guard, Hears, LogPart, SteeringMessage, Turn
+from relay.model import AccountLimit, Channel, FailureClass, Guard, Hears, LogPart, SteeringMessage, Turn
 
 #: The channel of a turn by the app-server.
 CHANNEL = Channel(
@@ -76,6 +76,11 @@ class AppServerTurn(WireTurn):
         self._check: asyncio.Task[None] | None = None
         self._handing = asyncio.Lock()
         self._forgotten = False
+
+    @property
+    def limits(self) -> tuple[AccountLimit, ...]:
+        """Of the account, as far as this turn was told."""
+        return self._told.limits()
 
     @property
     def _answer(self) -> str | None:

@@ -162,6 +162,7 @@ class Agents:
                 may_edit=settings.kind == "scripted" and settings.permissions in ("edit", "skip-all-checks"),
                 guarded=_guarded(settings),
                 channel=known.channel,
+                limits=known.limits,
             )
         self.roster.update({**members, **self._remote}, rules_of(self.settings))
 

@@ -11,7 +11,7 @@ from dataclasses import asdict, fields, replace
 from typing import Any
 
 from relay.fleet.members import FleetMember
-from relay.model import Channel, Hears
+from relay.model import AccountLimit, Channel, Hears
 from relay.room.dispatch.budget import Budget
 from relay.room.dispatch.roster import Member, Policy
 
@@ -27,6 +27,7 @@ def told(members: Iterable[Member], shared: Iterable[str]) -> list[dict[str, Any
             **{field.name: getattr(member, field.name) for field in fields(member) if field.name not in _OWN},
             "policy": asdict(member.policy),
             "channel": member.channel.as_json(),
+            "limits": [asdict(limit) for limit in member.limits],
             "shared": member.name in names,
         }
         for member in members
@@ -52,6 +53,7 @@ def _member(agent: Mapping[str, Any], home: FleetMember) -> Member:
     policy = _policy(agent["policy"])
     if "channel" in values:  # a member of before tells none
         values["channel"] = Channel(**{**values["channel"], "hears": Hears(values["channel"]["hears"])})
+    values["limits"] = tuple(AccountLimit(**limit) for limit in values.get("limits", ()))
     heard_at = None if home.live else home.heartbeat_at
     return Member(**{**values, "policy": policy}, home=home.name, absence=home.absence, heard_at=heard_at)
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from relay.model import Agent, Channel, Hears, Program
+from relay.model import AccountLimit, Agent, Channel, Hears, Program
 from relay.room.dispatch.budget import Budget
 from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import Q
@@ -51,7 +51,7 @@ class Member:
 
     `agent` is None in a process that runs no turns, and when the agent could not be built (`detail` says why).
     `timeout_s` limits a turn. `cwd` and `may_edit` hold for a turn without a worktree. `guarded`: the agent asks
-    before each edit. `channel`: how it hears what is said while it works.
+    before each edit. `channel`: how it hears what is said while it works. `limits`: of its account.
     """
 
     name: str
@@ -72,6 +72,7 @@ class Member:
     may_edit: bool = False
     guarded: bool = False
     channel: Channel = field(default_factory=Channel)
+    limits: tuple[AccountLimit, ...] = ()
     #: The member of the fleet where it lives, "" = here; why that one cannot be reached now, in words, "" = it can;
     #: and its last sign of life then, Unix seconds.
     home: str = ""

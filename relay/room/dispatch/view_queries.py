@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from relay.base.durations import iso
@@ -64,6 +65,7 @@ async def agents_json(
                 "running": _running(turn) if turn is not None else elsewhere.get(member.name),
                 "queued": waiting.get(member.name, 0),
                 "budget": budget.as_json(limits, spent),
+                "limits": [{**asdict(limit), "resets_at": iso(limit.resets_at)} for limit in member.limits],
             }
         )
     return shown

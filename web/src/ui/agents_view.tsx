@@ -48,6 +48,10 @@ function Meters({ agent }: { agent: Agent }) {
     budget?.turns_per_hour && <BudgetMeter key="t" name="Turns this hour" meter={budget.turns_per_hour} />,
     budget?.tokens && <BudgetMeter key="k" name="Tokens in 24 h, without cache reads" meter={budget.tokens} tip={tokenKinds(budget.tokens)} />,
     budget?.usd && <BudgetMeter key="u" name="Dollars in 24 h" meter={budget.usd} money />,
+    ...(agent.limits ?? []).map((limit) => (
+      <BudgetMeter key={limit.window} name={`Its account's ${limit.window}, in %`} meter={{ used: limit.used_percent, limit: 100 }}
+        tip={limit.resets_at ? `Begins again ${moment(limit.resets_at, now.value)}.` : undefined} />
+    )),
   ].filter(Boolean);
   return rows.length ? <div class="meters">{rows}</div> : null;
 }
