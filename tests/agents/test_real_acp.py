@@ -35,6 +35,8 @@ pytestmark = pytest.mark.real_agents
 LIMITS = TurnLimits(timeout_s=90)
 GONE = "11111111-1111-4111-8111-111111111111"
 Make = Callable[..., AcpAgent]
+#: What a shell does until the test says that it may go on.
+WAIT = "until [ -e go ]; do sleep 0.1; done"
 
 
 @pytest.fixture
@@ -187,12 +189,12 @@ async def test_a_read_only_turn_cannot_write(
 @pytest.mark.parametrize(
     ("preset", "call"),
     [
-        ("claude", ("Bash", {"command": "sleep 3", "description": "wait"})),
-        ("codex", ("exec_command", {"cmd": "sleep 3"})),
+        ("claude", ("Bash", {"command": WAIT, "description": "wait"})),
+        ("codex", ("exec_command", {"cmd": WAIT})),
     ],
 )
 async def test_a_message_lands_in_the_prompt_that_runs(
-    preset: str, call: tuple[str, dict[str, str]], made: Make, service: FakeService
+    preset: str, call: tuple[str, dict[str, str]], made: Make, service: FakeService, project: Path
 ) -> None:
     """By `_session/steering`, which these adapters offer."""
     service.call = call
