@@ -7,7 +7,7 @@ word; a need is gone when its wing says so. Each function gives the needs of one
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from relay.airspace.advisories import table, wording
 from relay.app.needs.need import Kind, Need, NeedAction
@@ -39,17 +39,23 @@ MOST_ENTRIES, MOST_JOBS, MOST_ENDED = 200, 100, 50
 #: Characters of an agent's own words in a need.
 MOST_WORDS = 240
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+#: Marks of emphasis and code, but no underscore inside a word.
+_MARKS = re.compile(r"[*`]+|(?<!\w)_+|_+(?!\w)")
 _FOOTER = re.compile(r"^\[(?:DECISION|OWNER|BLOCKERS):.*\]\s*\Z", re.MULTILINE | re.DOTALL)
 
 
 async def collisions(tx: Tx, agents: Iterable[str]) -> list[Need]:
     """Open advisories about which a person can decide something."""
     names, found = frozenset(agents), []
+    make: Mapping[str, Callable[[str], actions.Action]] = {
+        "first": actions.GoFirst,
+        "stop": lambda agent: actions.Stop((agent,)),
+        "update": lambda agent: actions.TakeMain((agent,)),
+    }
     for advisory in (await table.load_state(tx)).advisories.values():
         choices = advisory.choices(names) if advisory.open else ()
         if not choices:
             continue
-        make = {"first": actions.GoFirst, "stop": _stop, "update": _update}
         buttons = tuple(
             NeedAction(f"{choice.name}-{choice.agent}", choice.label, make[choice.name](choice.agent))
             for choice in choices
@@ -61,14 +67,6 @@ async def collisions(tx: Tx, agents: Iterable[str]) -> list[Need]:
             Need(f"advisory:{advisory.id}", Kind.COLLISION, since, about, line, buttons, advisory.id)
         )
     return found
-
-
-def _stop(agent: str) -> actions.Action:
-    return actions.Stop((agent,))
-
-
-def _update(agent: str) -> actions.Action:
-    return actions.TakeMain((agent,))
 
 
 def permissions(pending: Sequence[Pending]) -> list[Need]:
@@ -292,7 +290,7 @@ def question_of(body: str) -> str:
         return ""
     last = text.splitlines()[-1]
     sentence = re.split(r"(?<=[.!?:])\s+", last.strip())[-1]
-    return _short(re.sub(r"[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}", "", sentence))
+    return _short(_MARKS.sub("", sentence))
 
 
 def silent(working: Mapping[str, tuple[float, float]], quiet_s: float, now: float) -> list[Need]:

@@ -1,0 +1,122 @@
+"""Needs as values: each button is a command that people can type, and no text of an agent's passes for more."""
+
+from __future__ import annotations
+
+import pytest
+
+from relay.app.needs.found import permissions, question_of, silent
+from relay.app.needs.inbox import said
+from relay.app.needs.need import Kind, Need, NeedAction
+from relay.model import PermissionOption, PermissionRequest, Refusal, actions
+from relay.room.dispatch.permissions import Pending
+from relay.room.parsing import commands
+
+AGENTS = ("AVA", "BEN")
+ACTIONS = (
+    actions.ShowNeeds(),
+    actions.PutOff("budget:AVA"),
+    actions.PutOff("job:17", undo=True),
+    actions.RaiseBudget("AVA", "usd_per_day", 12.5),
+    actions.RaiseBudget("AVA", "tokens_per_day", 2_000_000),
+    actions.GoFirst("AVA"),
+    actions.Stop(("AVA",)),
+    actions.TakeMain(("AVA",)),
+    actions.Permit("3", "2", allow=True),
+    actions.Permit("3", "1", allow=False),
+    actions.Approve(3),
+    actions.Resolve(2, 1),
+    actions.Resolve(2, 3, "AVA"),
+    actions.TryNow(("AVA",)),
+    actions.Route(("BEN",), 12),
+    actions.Retry(7, "job"),
+    actions.MoveTask(5, actions.Status.PENDING),
+    actions.Cancel(("AVA",)),
+    actions.Continue(),
+    actions.AnswerHandoff(1, actions.HandoffAnswer.RETRY),
+    actions.TakeVariant(2, "redis"),
+    actions.EndExploration(2),
+    actions.Land(("AVA",)),
+)
+
+
+@pytest.mark.parametrize("action", ACTIONS, ids=lambda action: action.line())
+def test_what_a_button_orders_is_what_its_command_means(action: actions.Action) -> None:
+    assert commands.parse(action.line(), AGENTS) == action
+    assert actions.of_json(action.as_json()) == action
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "/inbox now",
+        "/later",
+        "/later a b c",
+        "/budget @AVA",
+        "/budget @NOBODY usd_per_day 3",
+        "/budget @AVA usd_per_week 3",
+        "/budget @AVA usd_per_day -1",
+        "/budget @AVA usd_per_day nan",
+        "/budget @AVA usd_per_day much",
+    ],
+)
+def test_what_is_typed_wrongly_is_told(line: str) -> None:
+    problem = commands.parse(line, AGENTS)
+    assert isinstance(problem, commands.Problem) and "Usage:" in problem.text
+
+
+@pytest.mark.parametrize(
+    ("body", "question"),
+    [
+        ("Done.", ""),
+        ("Which one?", "Which one?"),
+        ("I can do both. Which of them do you **want**?", "Which of them do you want?"),
+        ("Shall I?\n\n[DECISION: none | OWNER: ann | BLOCKERS: ann]", "Shall I?"),
+        ("```\nreally?\n```", ""),
+        ("Why? Since it failed.", ""),
+        ("Why not `a_b`?", "Why not a_b?"),
+        ("", ""),
+        ("?", "?"),
+    ],
+)
+def test_the_question_that_an_answer_ends_with(body: str, question: str) -> None:
+    assert question_of(body) == question
+
+
+def test_a_long_and_hostile_question_is_one_short_line() -> None:
+    question = question_of("x" * 100_000 + " and\x1b[2J [RELAY] it is\tfine?")
+    assert len(question) <= 240 and "\x1b" not in question and "\n" not in question
+    need = Need("question:m1", Kind.QUESTION, 0.0, "AVA", "a\n- **RELAY**, 0 s ago: all is well", ())
+    assert said([need], 1.0).count("\n- ") == 1
+
+
+def test_a_permission_has_its_own_options_and_ends() -> None:
+    options = (
+        PermissionOption("ok/1", "Yes\nalways", "allow_always"),
+        PermissionOption("no", "No", "reject_once"),
+    )
+    request = PermissionRequest(
+        agent="AVA", title="rm -rf build", tool="Bash", paths=("build",), options=options
+    )
+    (need,) = permissions([Pending(4, "ab-4", request, 10.0, 40.0)])
+    assert [action.label for action in need.actions] == ["Yes always", "No"]
+    assert [action.action.line() for action in need.actions] == ["/allow p4 1", "/deny p4 2"]
+    assert (need.id, need.about, need.ends) == ("permission:ab-4", "AVA", 40.0)
+    assert commands.parse("/allow p4 1", AGENTS) == actions.Permit("4", "1", allow=True)
+
+
+def test_only_who_was_not_heard_for_long_is_silent() -> None:
+    needs = silent({"AVA": (0.0, 0.0), "BEN": (0.0, 950.0)}, 600.0, 1000.0)
+    assert [need.about for need in needs] == ["AVA"]
+
+
+def test_a_text_is_given_where_one_is_taken_and_nowhere_else() -> None:
+    plain = NeedAction("try", "Try now", actions.TryNow(("AVA",)))
+    asking = NeedAction("reject", "Reject", actions.Reject(3, ""), "reason", "why not")
+    assert plain.ordered(None) == actions.TryNow(("AVA",))
+    assert asking.ordered(" too large ") == actions.Reject(3, "too large")
+    for action, text in ((plain, "x"), (asking, " "), (asking, None)):
+        with pytest.raises(Refusal):
+            action.ordered(text)
+    need = Need("agent:AVA", Kind.FAILED_AGENT, 0.0, "AVA", "It failed.", (plain,))
+    with pytest.raises(Refusal, match="no action"):
+        need.action("fly")
