@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 import json
 from typing import Any
 
@@ -254,10 +256,12 @@ async def test_its_work_is_in_the_airspace_and_it_hears_of_a_collision(open_room
         merged = await one.relay("worktrees", "merge", "Ada-claude")
         assert merged.code == 1 and "no worktree of Ada-claude" in merged.err
 
-        # What was open at the first look is taken for granted; this is new.
-        (one.folder / "a.py").write_text(lines.replace("line_7 = 7", "line_7 = 71"))
+        written = itertools.count(100)
 
         async def recorded() -> bool:
+            # What is open at the first look is taken for granted, and a look comes when it is quiet: so once more.
+            (one.folder / "a.py").write_text(lines.replace("line_7 = 7", f"line_7 = {next(written)}"))
+            await asyncio.sleep(6)
             files = (await one.get("/api/timeline/files?path=a.py"))["files"]
             return any("Ada" in json.dumps(file) and "Ada-claude" not in json.dumps(file) for file in files)
 

@@ -88,7 +88,8 @@ class PiSession(Session):
             self.channel = CHANNEL
             return self._begin(event["data"]["sessionId"])
         if ident == f"state-{self._asked}" and self._ending:
-            self._over = not event["data"].get("isStreaming")  # what waits then is the room's
+            # What it was told and has not taken in, it begins in a moment; else, 200 answers on, it is the room's.
+            self._over = not (event["data"].get("isStreaming") or (self._told and self._asked < 200))
             self.outgoing += b"" if self._over else self._ask()
         return []
 

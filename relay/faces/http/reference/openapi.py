@@ -281,7 +281,10 @@ def _room_route(route: RoomRoute) -> Json:
             for name, schema in route.query.items()
         ],
         "responses": _responses(
-            str(route.status), "done, or refused by the domain", {"type": "object"}, kind=route.kind
+            str(route.status),
+            "done, or refused by the domain",
+            {"type": "array", "items": {"type": "object"}} if route.lists else {"type": "object"},
+            kind=route.kind,
         ),
     }
     if route.kind != "application/json":

@@ -60,7 +60,7 @@ def _limit(most: int) -> Json:
 @dataclass(frozen=True, slots=True)
 class RoomRoute:
     """One route. `body`: the fields of its request, None = it has none; `required` of them, and the `rules` that hold
-    between them; `needed` of the query; `open`: wants no key."""
+    between them; `needed` of the query; `open`: wants no key; `lists`: it answers a list."""
 
     method: str
     path: str
@@ -73,6 +73,7 @@ class RoomRoute:
     open: bool = False
     rules: tuple[Json, ...] = ()
     needed: tuple[str, ...] = ()
+    lists: bool = False
 
 
 ROOM_ROUTES = (
@@ -254,7 +255,7 @@ ROOM_ROUTES = (
         body={"option": _SAYING, **_WHO},
         required=("option",),
     ),
-    RoomRoute("GET", "/api/needs", "What needs a person now, the newest first."),
+    RoomRoute("GET", "/api/needs", "What needs a person now, the newest first.", lists=True),
     RoomRoute(
         "POST",
         "/api/needs/{need}",
