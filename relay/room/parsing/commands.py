@@ -25,16 +25,6 @@ from difflib import get_close_matches
 from relay.model import actions, references
 from relay.model.actions import COMMAND_WORD, Action
 from relay.model.references import Thing
-from relay.room.parsing import (
-    exploration_commands,
-    handoff_commands,
-    lock_commands,
-    memory_commands,
-    merge_commands,
-    needs_commands,
-    timeline_commands,
-    verification_commands,
-)
 from relay.room.parsing.arguments import (
     Command,
     WrongArguments,
@@ -42,6 +32,16 @@ from relay.room.parsing.arguments import (
     number_of,
     shown,
     status_of,
+)
+from relay.room.parsing.wings import (
+    explorations,
+    handoffs,
+    locks,
+    memory,
+    merging,
+    needs,
+    timeline,
+    verification,
 )
 
 
@@ -203,13 +203,6 @@ COMMANDS: tuple[Command, ...] = (
         "/tasks",
         _bare(actions.ShowTasks()),
     ),
-    Command("/locks [path]", "show who holds which files, and who waits", "/locks", lock_commands.show_locks),
-    Command(
-        "/unlock <path> <reason>",
-        "take a lock from its holder, who is told why (put a path with spaces in quotes)",
-        "/unlock src/app.py I take it over",
-        lock_commands.force_release,
-    ),
     Command("/help [command]", "explain the commands, or one of them", "/help move", _show_help),
     Command("/who", "show who is here and how the agents are", "/who", _bare(actions.ShowWho())),
     Command("/queue", "show what waits, what runs and what went wrong", "/queue", _bare(actions.ShowQueue())),
@@ -273,73 +266,10 @@ COMMANDS: tuple[Command, ...] = (
         _of_agents(actions.TakeMain, "Say which agent should merge the main branch."),
     ),
     Command(
-        "/resolve [c<number> [1-5]]",
-        "decide what stands where two branches conflict; below `4` stand the lines that you want there; without a "
-        "choice: show it again; without a number: show what is open",
-        "/resolve c3 1",
-        merge_commands.parse_resolve,
-    ),
-    Command(
         "/intent @AGENT <path>...",
         "say which files an agent will touch next (`-`: none)",
         "/intent @CODEX src/auth/session.py",
         _intent,
-    ),
-    Command(
-        "/handoff @AGENT @AGENT [text] | h<number> retry | escalate | skip <reason> | branch <name>",
-        "check an agent's work and hand it on (agents or roles); the rest says what becomes of one that did not pass",
-        "/handoff @CLAUDE @CODEX write the tests",
-        handoff_commands.handoff,
-    ),
-    Command(
-        "/pipeline <task>",
-        "run a task through the configured roles, each handing on to the next",
-        "/pipeline Add a login page",
-        handoff_commands.pipeline,
-    ),
-    Command(
-        "/explore <variants> <task> | x<number> | take x<number> <variant> [path=variant]... | end x<number>",
-        "do a task in several ways at once, by the room's agents in turn, and keep the best; `x3` shows how they "
-        "compare, `take` merges one (with files from others), `end` none",
-        "/explore 3 Cache the answers of lookup()",
-        exploration_commands.explore,
-    ),
-    Command("/inbox", "what needs you, with what you can do about it", "/inbox", needs_commands.inbox),
-    Command(
-        "/later <id> [undo]",
-        "take something out of the inbox until tomorrow (its id is in `relay inbox` and in the page)",
-        "/later job:17",
-        needs_commands.later,
-    ),
-    Command(
-        "/budget @AGENT turns_per_hour | tokens_per_day | usd_per_day <limit>",
-        "set a limit of an agent's budget",
-        "/budget @CODEX usd_per_day 10",
-        needs_commands.budget,
-    ),
-    Command(
-        "/land [@AGENT... | all | cancel @AGENT]",
-        "land agents' branches on the main branch by the queue, which tests them together; alone it shows the queue",
-        "/land @CODEX",
-        verification_commands.land,
-    ),
-    Command(
-        "/verify v<number> | @AGENT",
-        "verify something again, or an agent's work as it stands",
-        "/verify v3",
-        verification_commands.verify,
-    ),
-    Command(
-        "/approve [a<number>]",
-        "agree to a change that waits for it; alone it shows what waits",
-        "/approve a3",
-        verification_commands.approve,
-    ),
-    Command(
-        "/reject a<number> <reason>",
-        "do not agree to a change that waits for it",
-        "/reject a3 it has a key in it",
-        verification_commands.reject,
     ),
     Command(
         "/allow p<number> [option]",
@@ -348,43 +278,14 @@ COMMANDS: tuple[Command, ...] = (
         _permit(True),
     ),
     Command("/deny p<number>", "refuse what an agent asks for", "/deny p3", _permit(False)),
-    Command(
-        "/rewind NAME to <moment> [into main | worktree | new] [partial] [preview] | undo | redo",
-        "take back what an agent or a person did since a moment (`14:00`, `-1h`, `#1234`, a checkpoint), and leave "
-        "others' work; `into` says where, `preview` only shows it",
-        "/rewind CODEX to 14:00 preview",
-        timeline_commands.parse_rewind,
-    ),
-    Command(
-        "/checkpoint <name> [of @AGENT]",
-        "give the main branch's files as they are (or an agent's) a name to go back to",
-        "/checkpoint before the big change",
-        timeline_commands.parse_checkpoint,
-    ),
-    Command(
-        "/recall [text]",
-        "show what is remembered that bears on it, with who said it and when",
-        "/recall why do we not mock the clock",
-        memory_commands.parse_recall,
-    ),
-    Command(
-        "/remember <text>",
-        "keep it for whoever it concerns later: an agent is told it with a turn that it bears on",
-        "/remember never mock the clock here, it hid a bug",
-        memory_commands.parse_remember,
-    ),
-    Command(
-        "/decide <text> [because <reason>]",
-        "record a decision, which answers who asks why it is so",
-        "/decide use PostgreSQL because two hosts write",
-        memory_commands.parse_decide,
-    ),
-    Command(
-        "/forget r<number>|k<id>",
-        "tell it to nobody any more (its number or id is in `/recall`, and in what an agent was given)",
-        "/forget r14",
-        memory_commands.parse_forget,
-    ),
+    *locks.COMMANDS,
+    *merging.COMMANDS,
+    *handoffs.COMMANDS,
+    *explorations.COMMANDS,
+    *needs.COMMANDS,
+    *verification.COMMANDS,
+    *timeline.COMMANDS,
+    *memory.COMMANDS,
 )
 _BY_NAME = {spec.name: spec for spec in COMMANDS}
 

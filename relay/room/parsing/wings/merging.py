@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from relay.model import references
 from relay.model.actions import Action, Resolve
 from relay.model.references import Thing
-from relay.room.parsing.arguments import WrongArguments, shown
+from relay.room.parsing.arguments import Command, WrongArguments, shown
 
 CHOICES = "`1` or `2` keeps a side, `3` lets an agent write it, `4` is by hand, `5` keeps both apart"
 
@@ -47,3 +47,14 @@ def _written(below: str) -> str:
     if len(marks) >= 3 and len(rows) > 1 and rows[-1] == marks:
         rows = rows[1:-1]
     return "".join(f"{row}\n" for row in rows)
+
+
+COMMANDS = (
+    Command(
+        "/resolve [c<number> [1-5]]",
+        "decide what stands where two branches conflict; below `4` stand the lines that you want there; without a "
+        "choice: show it again; without a number: show what is open",
+        "/resolve c3 1",
+        parse_resolve,
+    ),
+)

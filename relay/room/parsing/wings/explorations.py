@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from relay.model import actions, references
 from relay.model.actions import Action
 from relay.model.references import Thing
-from relay.room.parsing.arguments import WrongArguments, number_of, shown
+from relay.room.parsing.arguments import Command, WrongArguments, number_of, shown
 
 #: Variants of a task for which nobody says how many.
 USUAL = 3
@@ -59,3 +59,14 @@ def _take(rest: str) -> Action:
         if not cut or not path or not variant:
             raise WrongArguments(f"`{shown(word)}` is not `path=variant`.")
     return actions.TakeVariant(number_of(number, Thing.EXPLORATION), words[0], tuple(files))
+
+
+COMMANDS = (
+    Command(
+        "/explore <variants> <task> | x<number> | take x<number> <variant> [path=variant]... | end x<number>",
+        "do a task in several ways at once, by the room's agents in turn, and keep the best; `x3` shows how they "
+        "compare, `take` merges one (with files from others), `end` none",
+        "/explore 3 Cache the answers of lookup()",
+        explore,
+    ),
+)

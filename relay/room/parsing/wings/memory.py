@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from relay.model import references
 from relay.model.actions import Action, Decide, Forget, Recall, Remember
 from relay.model.references import Thing
-from relay.room.parsing.arguments import WrongArguments, number_of
+from relay.room.parsing.arguments import Command, WrongArguments, number_of
 
 #: Characters of what a command keeps: a paragraph. What is longer is a document, which stands in a file.
 MOST_TEXT = 4096
@@ -53,3 +53,31 @@ def _text(rest: str, missing: str) -> str:
     if len(text) > MOST_TEXT:
         raise WrongArguments(f"That has {len(text):,} characters; the limit is {MOST_TEXT:,}.")
     return text
+
+
+COMMANDS = (
+    Command(
+        "/recall [text]",
+        "show what is remembered that bears on it, with who said it and when",
+        "/recall why do we not mock the clock",
+        parse_recall,
+    ),
+    Command(
+        "/remember <text>",
+        "keep it for whoever it concerns later: an agent is told it with a turn that it bears on",
+        "/remember never mock the clock here, it hid a bug",
+        parse_remember,
+    ),
+    Command(
+        "/decide <text> [because <reason>]",
+        "record a decision, which answers who asks why it is so",
+        "/decide use PostgreSQL because two hosts write",
+        parse_decide,
+    ),
+    Command(
+        "/forget r<number>|k<id>",
+        "tell it to nobody any more (its number or id is in `/recall`, and in what an agent was given)",
+        "/forget r14",
+        parse_forget,
+    ),
+)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 from relay.model.actions import Action, MakeCheckpoint, RedoRewind, Rewind, UndoRewind
-from relay.room.parsing.arguments import WrongArguments
+from relay.room.parsing.arguments import Command, WrongArguments
 
 _PLACES = ("new", "worktree", "main")
 _LANE = re.compile(r"(?:\"(?P<quoted>[^\"]+)\"|(?P<plain>.+?(?<! ))) ++to(?: +|$)", re.IGNORECASE)
@@ -78,3 +78,20 @@ def _spelled(name: str, agents: Sequence[str]) -> str:
     known = {agent.casefold(): agent for agent in agents}
     plain = name.removeprefix("@")
     return known.get(plain.casefold(), plain)
+
+
+COMMANDS = (
+    Command(
+        "/rewind NAME to <moment> [into main | worktree | new] [partial] [preview] | undo | redo",
+        "take back what an agent or a person did since a moment (`14:00`, `-1h`, `#1234`, a checkpoint), and leave "
+        "others' work; `into` says where, `preview` only shows it",
+        "/rewind CODEX to 14:00 preview",
+        parse_rewind,
+    ),
+    Command(
+        "/checkpoint <name> [of @AGENT]",
+        "give the main branch's files as they are (or an agent's) a name to go back to",
+        "/checkpoint before the big change",
+        parse_checkpoint,
+    ),
+)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from relay.model import actions, references
 from relay.model.actions import Action
 from relay.model.references import Thing
-from relay.room.parsing.arguments import MAX_REASON, WrongArguments, agents_of, number_of
+from relay.room.parsing.arguments import MAX_REASON, Command, WrongArguments, agents_of, number_of
 
 
 def land(rest: str, agents: Sequence[str]) -> Action:
@@ -56,3 +56,31 @@ def reject(rest: str, _agents: Sequence[str]) -> Action:
     if len(reason) > MAX_REASON:
         raise WrongArguments(f"The reason has {len(reason)} characters; the limit is {MAX_REASON}.")
     return actions.Reject(approval, reason)
+
+
+COMMANDS = (
+    Command(
+        "/land [@AGENT... | all | cancel @AGENT]",
+        "land agents' branches on the main branch by the queue, which tests them together; alone it shows the queue",
+        "/land @CODEX",
+        land,
+    ),
+    Command(
+        "/verify v<number> | @AGENT",
+        "verify something again, or an agent's work as it stands",
+        "/verify v3",
+        verify,
+    ),
+    Command(
+        "/approve [a<number>]",
+        "agree to a change that waits for it; alone it shows what waits",
+        "/approve a3",
+        approve,
+    ),
+    Command(
+        "/reject a<number> <reason>",
+        "do not agree to a change that waits for it",
+        "/reject a3 it has a key in it",
+        reject,
+    ),
+)

@@ -11,7 +11,7 @@ from io import StringIO
 
 from relay.model import actions
 from relay.model.actions import Action
-from relay.room.parsing.arguments import MAX_REASON, WrongArguments
+from relay.room.parsing.arguments import MAX_REASON, Command, WrongArguments
 
 
 def _first_word(text: str) -> tuple[str, str]:
@@ -43,3 +43,14 @@ def force_release(rest: str, _agents: Sequence[str]) -> Action:
     if len(reason) > MAX_REASON:
         raise WrongArguments(f"The reason has {len(reason)} characters; the limit is {MAX_REASON}.")
     return actions.ForceRelease(path, reason)
+
+
+COMMANDS = (
+    Command("/locks [path]", "show who holds which files, and who waits", "/locks", show_locks),
+    Command(
+        "/unlock <path> <reason>",
+        "take a lock from its holder, who is told why (put a path with spaces in quotes)",
+        "/unlock src/app.py I take it over",
+        force_release,
+    ),
+)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from relay.model import actions
 from relay.model.actions import Action
-from relay.room.parsing.arguments import WrongArguments, agents_of, shown
+from relay.room.parsing.arguments import Command, WrongArguments, agents_of, shown
 
 #: What a budget limits, by the key of the configuration.
 LIMITS = ("turns_per_hour", "tokens_per_day", "usd_per_day")
@@ -49,3 +49,20 @@ def budget(rest: str, agents: Sequence[str]) -> Action:
     if not 0 < limit < 2**53:
         raise WrongArguments(f"`{shown(words[2])}` is no limit: a number above 0 is.")
     return actions.RaiseBudget(chosen[0], words[1], limit)
+
+
+COMMANDS = (
+    Command("/inbox", "what needs you, with what you can do about it", "/inbox", inbox),
+    Command(
+        "/later <id> [undo]",
+        "take something out of the inbox until tomorrow (its id is in `relay inbox` and in the page)",
+        "/later job:17",
+        later,
+    ),
+    Command(
+        "/budget @AGENT turns_per_hour | tokens_per_day | usd_per_day <limit>",
+        "set a limit of an agent's budget",
+        "/budget @CODEX usd_per_day 10",
+        budget,
+    ),
+)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from relay.model import actions, references
 from relay.model.actions import Action, HandoffAnswer
 from relay.model.references import Thing
-from relay.room.parsing.arguments import MAX_REASON, WrongArguments, agents_of, number_of
+from relay.room.parsing.arguments import MAX_REASON, Command, WrongArguments, agents_of, number_of
 
 
 def handoff(rest: str, agents: Sequence[str]) -> Action:
@@ -63,3 +63,19 @@ def pipeline(rest: str, _agents: Sequence[str]) -> Action:
     if not text:
         raise WrongArguments("Say what is to be done.")
     return actions.RunPipeline(text)
+
+
+COMMANDS = (
+    Command(
+        "/handoff @AGENT @AGENT [text] | h<number> retry | escalate | skip <reason> | branch <name>",
+        "check an agent's work and hand it on (agents or roles); the rest says what becomes of one that did not pass",
+        "/handoff @CLAUDE @CODEX write the tests",
+        handoff,
+    ),
+    Command(
+        "/pipeline <task>",
+        "run a task through the configured roles, each handing on to the next",
+        "/pipeline Add a login page",
+        pipeline,
+    ),
+)
