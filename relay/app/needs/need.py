@@ -45,8 +45,9 @@ class NeedAction:
 
     def ordered(self, text: str | None) -> Action:
         """The action, with the person's text where it takes one. Raises Refusal."""
-        text = (text or "").strip()
-        if bool(text) != bool(self.asks):
+        # Lines of a file keep what they begin with.
+        text = (text or "").strip("\r\n") if self.asks == "lines" else (text or "").strip()
+        if bool(text.strip()) != bool(self.asks):
             fix = f"Send `text`: {self.asked}." if self.asks else "Send no `text`."
             wrong = "needs a text" if self.asks else "takes no text"
             raise Refusal(f"{self.label} {wrong}.", fix, Fault.MALFORMED)

@@ -63,7 +63,7 @@ function Card({ need }: { need: Need }) {
         <p class="need-text"><Words text={need.text} /></p>
         {refused && <p class="problem" role="alert"><Words text={refused} /></p>}
         {asks ? (
-          <form class="need-form" onSubmit={(event) => { event.preventDefault(); const text = field.current!.value.trim(); if (text) void run(asks, text); }}>
+          <form class="need-form" onSubmit={(event) => { event.preventDefault(); const text = field.current!.value; if (text.trim()) void run(asks, text); }}>
             <label for={`need-${need.id}`}>{asks.label}: {asks.asks}</label>
             <textarea
               id={`need-${need.id}`}
