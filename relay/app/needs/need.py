@@ -31,6 +31,26 @@ class Kind(StrEnum):
     HELD = "held"
     NOT_LANDED = "not_landed"
 
+    @property
+    def urgent(self) -> bool:
+        """It keeps somebody from working, or is refused when nobody answers."""
+        return self in (Kind.COLLISION, Kind.PERMISSION, Kind.CONFLICT, Kind.FAILED_AGENT)
+
+    @property
+    def called(self) -> str:
+        """What people call it. The page has the same words (web/src/needs/words.ts)."""
+        return _TITLES.get(self, self.value.replace("_", " ").capitalize())
+
+
+_TITLES = {
+    Kind.BUDGET: "Budget spent",
+    Kind.UNANSWERED: "Not answered",
+    Kind.TASK: "Failed task",
+    Kind.EXPLORATION: "Variants",
+    Kind.HELD: "Talk is held",
+    Kind.NOT_LANDED: "Did not land",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class NeedAction:
