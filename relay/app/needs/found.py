@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from relay.airspace.advisories import table, wording
 from relay.airspace.advisories.rules.advisory import Advisory, Steering
-from relay.app.needs.need import Kind, Need, NeedAction
+from relay.app.needs.need import Kind, Need, NeedAction, later
 from relay.app.needs.words import sentence, short
 from relay.base.durations import clock_time, parse_iso, rough_duration
 from relay.base.terminal_text import flat
@@ -52,11 +52,16 @@ async def collisions(tx: Tx, agents: Iterable[str]) -> list[Need]:
             continue
         id = f"advisory:{advisory.id}"
         buttons = [
-            NeedAction(f"{choice.name}-{choice.agent}", choice.label, make[choice.name](choice.agent))
+            NeedAction(
+                f"{choice.name}-{choice.agent}",
+                choice.label,
+                make[choice.name](choice.agent),
+                undo=actions.Resume((choice.agent,)) if choice.name == "stop" else None,
+            )
             for choice in choices
             if not (choice.name == "stop" and choice.agent in paused)
         ]
-        buttons.append(NeedAction("later", "Leave it", actions.PutOff(id)))
+        buttons.append(later("Leave it", id))
         since = advisory.resolved_at or advisory.opened_at
         about = " and ".join(advisory.part)
         line = sentence(wording.line(advisory))
@@ -131,8 +136,13 @@ async def agent_needs(tx: Tx, members: Mapping[str, Member], now: float) -> list
                 unit = {"turns_per_hour": "turns an hour", "tokens_per_day": "tokens a day"}
                 label = f"Raise to {said} {unit.get(spent.what, 'a day')}"
                 buttons = (
-                    NeedAction("raise", label, actions.RaiseBudget(name, spent.what, more)),
-                    NeedAction("wait", "Wait", actions.PutOff(f"budget:{name}")),
+                    NeedAction(
+                        "raise",
+                        label,
+                        actions.RaiseBudget(name, spent.what, more),
+                        undo=actions.RaiseBudget(name, spent.what, limit),
+                    ),
+                    later("Wait", f"budget:{name}", "wait"),
                 )
                 window = HOUR_S if spent.what == "turns_per_hour" else DAY_S
                 skips = [job.ended_at or 0.0 for job in missed if job.error_class == "budget"]
@@ -162,7 +172,7 @@ async def unanswered(tx: Tx, members: Mapping[str, Member], silent: Iterable[str
         buttons = (
             NeedAction("retry", "Try again", actions.Retry(job.id, "job")),
             *_give(message, others),
-            NeedAction("later", "Leave it", actions.PutOff(f"job:{job.id}")),
+            later("Leave it", f"job:{job.id}"),
         )
         state = "gave up on" if job.state is JobState.DEAD else "was skipped for"
         ref = references.message(message.number)
@@ -190,10 +200,11 @@ async def tasks(tx: Tx, board: Board) -> list[Need]:
         how = "failed" if task["badge"] == "failed" else "was given up"
         text = f"{reference} “{short(task['title'], 80)}” {how}"
         text += f". {short(why)}" if why else ""
+        back = actions.Undo()
         buttons = (
-            NeedAction("again", "Try again", actions.MoveTask(number, actions.Status.PENDING)),
-            NeedAction("done", "It is done", actions.MoveTask(number, actions.Status.DONE)),
-            NeedAction("later", "Later", actions.PutOff(f"task:{reference}")),
+            NeedAction("again", "Try again", actions.MoveTask(number, actions.Status.PENDING), undo=back),
+            NeedAction("done", "It is done", actions.MoveTask(number, actions.Status.DONE), undo=back),
+            later("Later", f"task:{reference}"),
         )
         at = parse_iso(task.get("completed_at") or task["updated_at"])
         about = task.get("assignee") or reference
@@ -227,7 +238,7 @@ async def questions(tx: Tx, agents: Iterable[str], now: float) -> list[Need]:
         reference = references.message(message.number)
         buttons = (
             NeedAction("answer", "Answer", actions.Steer((message.speaker,), ""), "text", "your answer"),
-            NeedAction("later", "No answer", actions.PutOff(f"question:{reference}")),
+            later("No answer", f"question:{reference}"),
         )
         found.append(
             Need(f"question:{reference}", Kind.QUESTION, at, message.speaker, question, buttons, reference)
@@ -255,7 +266,7 @@ def silent(working: Mapping[str, tuple[float, float]], quiet_s: float, now: floa
         buttons = (
             NeedAction("cancel", "End its turn", actions.Cancel((name,))),
             NeedAction("steer", "Ask it", actions.Steer((name,), ""), "text", "what to tell it"),
-            NeedAction("later", "Let it work", actions.PutOff(f"silent:{name}")),
+            later("Let it work", f"silent:{name}"),
         )
         quiet = rough_duration(now - max(began, heard))
         text = f"It has worked for {rough_duration(now - began)}, and nothing was heard of it for {quiet}."

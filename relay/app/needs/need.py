@@ -8,7 +8,7 @@ from typing import Any
 
 from relay.base.durations import iso
 from relay.model import Fault, Refusal
-from relay.model.actions import Action
+from relay.model.actions import Action, PutOff
 
 Json = dict[str, Any]
 
@@ -55,13 +55,15 @@ _TITLES = {
 @dataclass(frozen=True, slots=True)
 class NeedAction:
     """A button. `name`: one word, its own among those of its need; `action`: what it orders. `asks`: the field of the
-    action that the person's own text becomes, "" = none; `asked`: what the text is, in words."""
+    action that the person's own text becomes, "" = none; `asked`: what the text is, in words. `undo`: what takes it
+    back, None = nothing does."""
 
     name: str
     label: str
     action: Action
     asks: str = ""
     asked: str = ""
+    undo: Action | None = None
 
     def ordered(self, text: str | None) -> Action:
         """The action, with the person's text where it takes one. Raises Refusal."""
@@ -82,6 +84,11 @@ class NeedAction:
             "command": self.action.line(),
             "asks": self.asked or None,
         }
+
+
+def later(label: str, need: str, name: str = "later") -> NeedAction:
+    """The button that puts a need off."""
+    return NeedAction(name, label, PutOff(need), undo=PutOff(need, undo=True))
 
 
 @dataclass(frozen=True, slots=True)

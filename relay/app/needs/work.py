@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from relay.app.needs.need import Kind, Need, NeedAction
+from relay.app.needs.need import Kind, Need, NeedAction, later
 from relay.app.needs.words import named, sentence, short
 from relay.base.durations import parse_iso
 from relay.base.terminal_text import flat
@@ -150,8 +150,7 @@ async def not_landed(tx: Tx, agents: Iterable[str], now: float) -> list[Need]:
             continue
         id = f"landing:{entry.number}"
         again = NeedAction("land", "Land again", actions.Land((entry.agent,)))
-        later = NeedAction("later", "Leave it", actions.PutOff(id))
-        buttons = (again, later) if entry.agent in names else (later,)
+        buttons = (again, later("Leave it", id)) if entry.agent in names else (later("Leave it", id),)
         text = f"Its branch did not land: {short(entry.reason) or 'no reason is known'}"
         found.append(
             Need(id, Kind.NOT_LANDED, ended, entry.agent, sentence(text), buttons, str(entry.number))
