@@ -212,4 +212,6 @@ async def test_each_need_is_told_once_over_failures_and_kills(tmp_path: Path) ->
 
 
 async def about(outside: Pocket, path: str, name: str, count: int) -> bool:
-    return len([one for one in outside.at(path) if name in one.body.decode()]) >= count
+    """Has the place heard so often of this agent?"""
+    heard = [one.json.get("about") or one.json["text"].splitlines()[0] for one in outside.at(path)]
+    return len([who for who in heard if who in (name, f"Question: {name} (room)")]) >= count
