@@ -17,6 +17,16 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 ASKS = '- say: "Which of the two do you **want**?"\n'
 FAILS = "- fail: crash\n  detail: The disk is full.\n"
 WORKS = "- say: It is done.\n"
+#: A question that would do something, were it not a text.
+HOSTILE = (
+    "\x1b[2J <img src=x onerror=alert(1)> ![p](https://tracker.invalid/p.png) [go](javascript:alert(1)) "
+    "\u202egnp.exe @CLEO " + "x" * 100_000 + "?"
+)
+#: What must never come of it in the page.
+LIVE = """() => [...document.querySelectorAll('.needs *, .transcript *')].filter(
+  (e) => ['IMG', 'SCRIPT', 'IFRAME'].includes(e.tagName) ||
+    (e.tagName === 'A' && !/^(https?:|mailto:|#)/.test(e.getAttribute('href')))
+).map((e) => e.outerHTML)"""
 
 
 def need(person: Person, kind: str) -> Locator:
@@ -28,10 +38,12 @@ async def test_each_need_has_its_buttons_and_is_gone_when_it_is_settled(
 ) -> None:
     folder = tmp_path / "room"
     folder.mkdir()
-    for name, script in (("asks", ASKS), ("fails", FAILS), ("works", WORKS)):
+    evil = f"- say: {json.dumps(HOSTILE)}\n"
+    for name, script in (("asks", ASKS), ("fails", FAILS), ("works", WORKS), ("evil", evil)):
         (folder / f"{name}.yaml").write_text(script)
     agents = [
         agent("AVA", "asks.yaml"),
+        agent("EVE", "evil.yaml"),
         agent("BEN", "works.yaml", budget={"turns_per_hour": 1}),
         agent("CLEO", "fails.yaml"),
     ]
@@ -69,13 +81,26 @@ async def test_each_need_has_its_buttons_and_is_gone_when_it_is_settled(
 
         await need(ann, "budget").get_by_test_id("act-raise").click()
         await expect(need(ann, "budget")).to_have_count(0)
-        assert json.loads(house.path.read_text())["agents"][1]["budget"] == {"turns_per_hour": 2}
+        assert json.loads(house.path.read_text())["agents"][2]["budget"] == {"turns_per_hour": 2}
         # Taken back from the toast: by its command, and in the file.
         toast = page.get_by_test_id("toast").filter(has_text="set BEN's turns_per_hour to 2")
         await toast.get_by_role("button", name="Undo").click()
         await house.until_said("/budget @BEN turns_per_hour 1", speaker="ann")
         await expect(need(ann, "budget")).to_be_visible()
-        assert json.loads(house.path.read_text())["agents"][1]["budget"] == {"turns_per_hour": 1}
+        assert json.loads(house.path.read_text())["agents"][2]["budget"] == {"turns_per_hour": 1}
+        # A hostile question is a text: in the page, in the room's answer, in a terminal.
+        await house.post("@EVE keep the names")
+        await expect(need(ann, "question").first).to_contain_text("onerror=alert(1)")
+        asked = await house.post("/inbox")
+        told = await house.reply_to(asked["id"], "RELAY")
+        assert len(told["body"]) < 2000 and "\x1b" not in told["body"] and "\u202e" not in told["body"]
+        assert await page.evaluate(LIVE) == []
+        await ann.go("room")
+        await ann.sees("things need you", "RELAY")
+        assert await page.evaluate(LIVE) == []
+        await ann.go("needs")
+        listed = (await house.relay("inbox")).out
+        assert "\x1b" not in listed and "\u202e" not in listed and len(listed) < 2500
         # Nothing sticks out of a phone's screen.
         wide = "document.documentElement.scrollWidth > innerWidth"
         assert not await page.evaluate(wide)

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from relay.airspace.advisories import table, wording
 from relay.airspace.advisories.rules.advisory import Advisory, Steering
-from relay.app.needs.need import Kind, Need, NeedAction, later
-from relay.app.needs.words import sentence, short
+from relay.app.needs.need import MOST_LABEL, Kind, Need, NeedAction, later
+from relay.app.needs.words import named, sentence, short
 from relay.base.durations import clock_time, parse_iso, rough_duration
 from relay.base.terminal_text import flat
 from relay.log import events
@@ -87,12 +87,12 @@ def permissions(pending: Sequence[Pending]) -> list[Need]:
         buttons = tuple(
             NeedAction(
                 f"option-{place}",
-                flat(option.name),
+                short(option.name, MOST_LABEL),
                 actions.Permit(references.request(asked.number), str(place), allow=option.kind in ALLOW),
             )
             for place, option in enumerate(asked.options, 1)
         )
-        where = f" in {', '.join(map(flat, request.paths))}" if request.paths else ""
+        where = f" in {named(request.paths)}" if request.paths else ""
         text = f"It asks for permission: {short(request.title)}{where}."
         found.append(
             Need(

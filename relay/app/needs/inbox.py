@@ -14,7 +14,7 @@ from typing import Any
 from relay.app.needs import found, work
 from relay.app.needs.need import Kind, Need
 from relay.base.durations import clock_time, parse_iso, rough_duration
-from relay.base.terminal_text import safe_line
+from relay.base.terminal_text import flat
 from relay.config.settings import LiveSettings
 from relay.log import events
 from relay.log.encoding import dumps
@@ -24,10 +24,13 @@ from relay.room.dispatch.budget import DAY_S
 from relay.room.dispatch.permissions import PermissionBroker, code_span
 from relay.room.dispatch.roster import Roster
 from relay.room.dispatch.running import RunningTurns
+from relay.room.steward import markdown
 from relay.store.ports import Tx
 
 #: The setting of the database that says what is put off: `{need: until}`, Unix seconds.
 _LATER = "needs_later"
+#: Needs that one answer of the room shows.
+MOST_SAID = 30
 
 
 class NeedsInbox:
@@ -108,18 +111,23 @@ async def _put_off(tx: Tx) -> dict[str, float]:
 
 
 def said(needs: Sequence[Need], now: float) -> str:
-    """The inbox for people, as markdown. Pure."""
+    """The inbox for people, as markdown in which texts of others shape nothing. Pure."""
     if not needs:
         return "Nothing needs you."
     many = len(needs) != 1
     lines = [f"{len(needs)} thing{'s' * many} need{'s' * (not many)} you:", ""]
-    for need in needs:
+    for need in needs[:MOST_SAID]:
         age = rough_duration(max(0.0, now - need.at))
-        lines.append(f"- **{safe_line(need.about)}**, {age} ago: {safe_line(need.text)}")
-        lines += [f"  - {button.label}: `{_typed(button.as_json())}`" for button in need.actions]
+        lines.append(f"- **{markdown.plain(need.about)}**, {age} ago: {markdown.plain(need.text)}")
+        lines += [
+            f"  - {markdown.plain(button['label'])}: {markdown.path(_typed(button))}"
+            for button in need.as_json()["actions"]
+        ]
+    if len(needs) > MOST_SAID:
+        lines.append(f"- and {len(needs) - MOST_SAID} more: the page and `relay inbox` show all.")
     return "\n".join(lines)
 
 
 def _typed(button: dict[str, Any]) -> str:
     asks = f" <{button['asks']}>" if button["asks"] else ""
-    return f"{button['command']}{asks}"
+    return flat(f"{button['command']}{asks}")

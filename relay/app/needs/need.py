@@ -7,10 +7,13 @@ from enum import StrEnum
 from typing import Any
 
 from relay.base.durations import iso
+from relay.base.terminal_text import safe_line
 from relay.model import Fault, Refusal
 from relay.model.actions import Action, PutOff
 
 Json = dict[str, Any]
+#: Characters of a need's text, of what it is about and of a button, as every interface gets them: one line each.
+MOST_TEXT, MOST_ABOUT, MOST_LABEL = 600, 120, 80
 
 
 class Kind(StrEnum):
@@ -80,7 +83,7 @@ class NeedAction:
         that there is one; null = it has none."""
         return {
             "name": self.name,
-            "label": self.label,
+            "label": safe_line(self.label, MOST_LABEL),
             "command": self.action.line(),
             "asks": self.asked or None,
         }
@@ -119,8 +122,8 @@ class Need:
             "id": self.id,
             "kind": self.kind.value,
             "at": iso(self.at),
-            "about": self.about,
-            "text": self.text,
+            "about": safe_line(self.about, MOST_ABOUT),
+            "text": safe_line(self.text, MOST_TEXT),
             "ref": self.ref or None,
             "ends_at": None if self.ends is None else iso(self.ends),
             "actions": [action.as_json() for action in self.actions],

@@ -22,4 +22,4 @@ def sentence(text: str) -> str:
 
 def named(paths: Sequence[str]) -> str:
     more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
-    return ", ".join(flat(path) for path in paths[:3]) + more
+    return ", ".join(short(path, 120) for path in paths[:3]) + more
