@@ -106,7 +106,7 @@ export default function NeedsView() {
   const all = needs.value;
   const told = wanted.value.size > 0 && standing.value === "granted";
   return (
-    <section class="view" aria-label="Needs you" data-testid="needs-view">
+    <section class="view needs-view" aria-label="Needs you" data-testid="needs-view">
       <header class="view-head"><h2>Needs you</h2><span class="muted">{all.length ? `${counted(all.length, "thing")}, the newest first` : ""}</span>
         <button type="button" class="button small notify-open" onClick={() => setAsksHow(true)} aria-haspopup="dialog" data-on={told} data-testid="notify-open"><Icon name="bell" size={14} /> {told ? "Notifications are on" : wanted.value.size ? "Notifications are refused" : "Notify me"}</button>
       </header>
