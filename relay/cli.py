@@ -31,7 +31,7 @@ COMMANDS = {
     "attach": "Let your own sessions of Claude Code and Codex into the room (`relay attach --help`).",
     "detach": "Undo `relay attach`: every file is as it was.",
     "airspace": "How close agents are in the code (`relay airspace --help`).",
-    "agents": "Can each agent take a turn, and does it hear what is said while it works (`doctor`)?",
+    "agents": "Can each agent take a turn (`doctor`), and what do their turns cost (`cost`)?",
     "inbox": "What needs you in the room, and doing something about it (`relay inbox --help`).",
     "locks": "Show who holds which files, or take a lock from its holder (`relay locks --help`).",
     "work": "Show the tasks, submit one, or reopen one (`relay work --help`).",

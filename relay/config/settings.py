@@ -91,6 +91,12 @@ class AgentSettings:
     )
     mcp: bool = setting("a preset's program gets the room's tools (locks, work, ...) over MCP", True)
     script: Path | None = setting("for `scripted`: the YAML file with what it says and does", None)
+    about: str | None = setting(
+        "one line on what it is for: people see it where they choose an agent, and the dispatcher decides by it; "
+        "null = that of its preset",
+        None,
+        empty=False,
+    )
     role: str | None = setting(
         "its role, one of `handoffs.roles`: its events are of that role, and work is handed on to it by it",
         None,

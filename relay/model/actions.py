@@ -50,6 +50,10 @@ class ShowQueue(Action, word="/queue"):
     """What runs, what waits and what went wrong."""
 
 
+class ShowCost(Action, word="/cost"):
+    """What the agents' turns cost since midnight."""
+
+
 class ShowAirspace(Action, word="/airspace"):
     """Who is near whom in the code."""
 

@@ -205,6 +205,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command("/help [command]", "explain the commands, or one of them", "/help move", _show_help),
     Command("/who", "show who is here and how the agents are", "/who", _bare(actions.ShowWho())),
+    Command("/cost", "show what the agents' turns cost since midnight", "/cost", _bare(actions.ShowCost())),
     Command("/queue", "show what waits, what runs and what went wrong", "/queue", _bare(actions.ShowQueue())),
     Command(
         "/route m<number> AGENT...",

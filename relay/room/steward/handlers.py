@@ -26,7 +26,7 @@ from relay.model import (
     references,
 )
 from relay.model.actions import Action
-from relay.room.dispatch import queue
+from relay.room.dispatch import queue, usage
 from relay.room.dispatch.breaker import CircuitBreaker
 from relay.room.dispatch.permissions import ALLOW, REJECT, PermissionBroker, code_span
 from relay.room.dispatch.recovery import lift_hops
@@ -144,6 +144,8 @@ class ActionHandlers:
                 return Result(answers.render_who(await self._overview.read(tx)))
             case actions.ShowQueue():
                 return Result(answers.render_queue(await self._overview.read(tx)))
+            case actions.ShowCost():
+                return Result(usage.said(await usage.day_use(tx, order.now)))
             case actions.ShowTasks():
                 return Result(answers.render_tasks(await self._overview.read(tx)))
             case actions.Route(agents, number):

@@ -255,6 +255,9 @@ ROOM_ROUTES = (
         body={"option": _SAYING, **_WHO},
         required=("option",),
     ),
+    RoomRoute(
+        "GET", "/api/usage", "What the agents' turns used since midnight, and by hour of the last day."
+    ),
     RoomRoute("GET", "/api/needs", "What needs a person now, the newest first.", lists=True),
     RoomRoute(
         "POST",
