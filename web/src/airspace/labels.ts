@@ -6,7 +6,7 @@
  * seen, and the button stays for the keyboard.
  */
 
-import { hue } from "../text/format";
+import { hued } from "../state/colours";
 import { term } from "../text/terms";
 import type { Picked } from "../state/view";
 import { markerSize } from "./ink";
@@ -60,7 +60,7 @@ export class Labels {
     button.className = "air-label";
     button.dataset.agent = id;
     button.dataset.testid = `air-agent-${id}`;
-    button.style.setProperty("--h", String(hue(id)));
+    for (const [name, value] of Object.entries(hued(id))) button.style.setProperty(name, String(value));
     const name = document.createElement("span");
     name.textContent = id;
     const badge = document.createElement("span");

@@ -1,11 +1,11 @@
 /** Small parts that every view uses: icons, names, meters, toasts, the one tooltip. */
 
 import { signal } from "@preact/signals";
-import { Fragment, type ComponentChildren, type CSSProperties } from "preact";
+import { Fragment, type ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ApiError } from "../api";
+import { hued } from "../state/colours";
 import { copyText } from "../state/prefs";
-import { hue } from "../text/format";
 
 const PATHS = {
   room: "M4 5h12a1.5 1.5 0 0 1 1.5 1.5v6A1.5 1.5 0 0 1 16 14H9l-4 3v-3H4a1.5 1.5 0 0 1-1.5-1.5v-6A1.5 1.5 0 0 1 4 5Z",
@@ -64,10 +64,7 @@ export function Icon({ name, size = 16 }: { name: IconName; size?: number }) {
   );
 }
 
-/** The hue of a name as a custom property; set through the CSSOM, which the CSP allows. */
-export function hued(name: string): CSSProperties {
-  return { "--h": String(hue(name)) } as CSSProperties;
-}
+export { hued };
 
 /** Two letters of an agent: of its last word where it has several, so that root-claude and root-codex differ. */
 function letters(name: string): string {
