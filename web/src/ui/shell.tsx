@@ -9,6 +9,7 @@ import { AgentList, DispatcherRow } from "./agents";
 import { FleetList } from "./fleet";
 import { Icon, IconButton, Toasts, Tooltip, Words, hued } from "./bits";
 import { Composer } from "./composer";
+import { AgentChips, Glance } from "./glance";
 import { Lazy } from "./lazy";
 import { Mark } from "./mark";
 import { PermissionStack } from "./permission_stack";
@@ -142,6 +143,7 @@ function RoomView() {
   return (
     <section class="view room-view" aria-label="Room">
       <Notices />
+      <Glance />
       <Transcript />
       <Composer />
     </section>
@@ -221,7 +223,7 @@ export function Shell() {
   useKeys();
   return (
     <div class={`shell ${panelOpen() ? "with-panel" : ""}`}>
-      {phone.value ? <TopBar /> : <SideBar />}
+      {phone.value ? <div><TopBar /><AgentChips /></div> : <SideBar />}
       <main class="main" data-view={view.value}>
         {view.value === "room" && <RoomView />}
         {view.value === "needs" && <Lazy load={needsView} />}
