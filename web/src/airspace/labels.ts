@@ -11,6 +11,7 @@ import { term } from "../text/terms";
 import type { Picked } from "../state/view";
 import { markerSize } from "./ink";
 import { toldLines, type Line, type Model } from "./model";
+import { lineWords } from "./words";
 import { overlap, type Box, type Spot } from "./stage";
 
 interface Label {
@@ -36,14 +37,6 @@ interface LinkLabel {
 
 /** Parts of a line beside which its label may stand. */
 const ALONG = [0.5, 0.35, 0.65, 0.2, 0.8];
-
-
-/** What stands on a line: the file's name, how many more there are, the risk. */
-export function lineWords(line: Pick<Line, "files" | "risk">): string {
-  const [first, ...more] = line.files;
-  const name = first === undefined ? "" : `${first.split("/").at(-1)!}${more.length ? ` +${more.length}` : ""} `;
-  return `${name}${line.risk.toFixed(2)}`;
-}
 
 export class Labels {
   private readonly held = new Map<string, Label>();

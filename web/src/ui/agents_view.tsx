@@ -38,7 +38,7 @@ function BudgetMeter({ name, meter, money = false, tip }: { name: string; meter:
   return (
     <div class={`meter ${part >= 1 ? "spent" : part > 0.8 ? "near" : ""}`} data-tip={tip} tabIndex={tip ? 0 : undefined}>
       <span class="meter-name">{name}</span>
-      <span class="meter-value">{show(meter.used)} / {show(meter.limit)}</span>
+      <span class="meter-value">{show(meter.used)} / {show(meter.limit)}{meter.limit > meter.used && part > 0 ? <span class="muted">, {show(meter.limit - meter.used)} left</span> : null}</span>
       <div class="meter-bar" role="meter" aria-label={`${name} used`} aria-valuemin={0} aria-valuemax={meter.limit} aria-valuenow={meter.used}>
         <i style={{ width: `${part * 100}%` }} />
       </div>
@@ -149,7 +149,7 @@ function Facts({ agent }: { agent: Agent }) {
       {agent.running && (
         <>
           {agent.running.asked ? (
-            <button type="button" class="link now-on asked" data-testid="asked" data-tip={agent.away ? "what it was working on" : "what it is working on"} onClick={() => void showEntry(agent.running!.message_id)}>
+            <button type="button" class="link now-on asked" data-testid="asked" aria-label={`${agent.away ? "what it was working on" : "what it is working on"}, ${agent.running.asked.by}: ${askedFor(agent.running.asked.text)}`} onClick={() => void showEntry(agent.running!.message_id)}>
               {agent.running.asked.by}: {askedFor(agent.running.asked.text)}
             </button>
           ) : <button type="button" class="link now-on" onClick={() => void showEntry(agent.running!.message_id)}>{agent.away ? "what it was working on" : "what it is working on"}</button>}

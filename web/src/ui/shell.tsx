@@ -4,7 +4,7 @@ import { useEffect } from "preact/hooks";
 import { cutOff, line, outdated, reconnectNow } from "../state/live";
 import { askName, nextTheme, personName, theme } from "../state/prefs";
 import { agents, away, entryOf, goToEnd, loaded, now, people, peopleAt, ready, room, shell, tail, workers } from "../state/room";
-import { agentPanel, callComposer, overlay, phone, replyTo, show, taskOpen, verificationShown, view } from "../state/view";
+import { agentPanel, callComposer, overlay, phone, replyTo, show, taskOpen, verificationShown, view, type View } from "../state/view";
 import { AgentList, DispatcherRow } from "./agents";
 import { FleetList } from "./fleet";
 import { Icon, IconButton, Toasts, Tooltip, Words, hued } from "./bits";
@@ -93,6 +93,9 @@ function SideBar() {
     </aside>
   );
 }
+
+/** Views of a phone that have the agents over them; the others have a picture, or the agents themselves. */
+const CHIPPED: ReadonlySet<View> = new Set(["room", "needs", "board"]);
 
 function TopBar() {
   return (
@@ -223,7 +226,7 @@ export function Shell() {
   useKeys();
   return (
     <div class={`shell ${panelOpen() ? "with-panel" : ""}`}>
-      {phone.value ? <div><TopBar /><AgentChips /></div> : <SideBar />}
+      {phone.value ? <div><TopBar />{CHIPPED.has(view.value) && <AgentChips />}</div> : <SideBar />}
       <main class="main" data-view={view.value}>
         {view.value === "room" && <RoomView />}
         {view.value === "needs" && <Lazy load={needsView} />}

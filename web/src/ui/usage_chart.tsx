@@ -40,7 +40,7 @@ export function UsageChart() {
           <div class="day-bars" aria-hidden="true">
             {use.hours.map((hour, at) => (
               <div key={hour.at} class={`day-hour ${at === midnight && at > 0 ? "day-midnight" : ""}`} data-tip={sums[at]! > 0 ? `${clock(hour.at)}: ${shown(sums[at]!, measure)}\n${Object.entries(hour.agents).map(([name, used]) => `${name} ${dollars(used) || "no price told"}, ${amount(fresh(used) + used.output)} tokens`).join("\n")}` : undefined}>
-                <svg viewBox={`0 0 10 ${HIGH}`} preserveAspectRatio="none">
+                <svg viewBox={`0 0 10 ${HIGH}`} preserveAspectRatio="none" aria-hidden="true">
                   {stacked(hour.agents, measure, top).map((bar) => <rect key={bar.name} class="day-bar" style={hued(bar.name)} x="0" width="10" y={bar.y} height={bar.height} />)}
                 </svg>
                 <span>{at % 6 === use.hours.length % 6 || at === midnight ? clock(hour.at) : ""}</span>
