@@ -164,7 +164,7 @@ async def views(browser: Browser, open_page: OpenPage, out: Path, folder: Path) 
         (folder / "policies").mkdir()
         (folder / "policies" / "all.yaml").write_text(json.dumps(_policies()))
         await one.start()
-        for name in ("ann", "ben"):
+        for name in ("ann", "bob"):
             page = await open_page(browser, one, size=SIZES[0], scheme="light")
             await page.evaluate(f"localStorage.setItem('relay.name', '{name}')")
             await page.reload()
@@ -196,7 +196,7 @@ async def _day(one: Outside) -> None:
         await one.reply_to(posted["id"], name)
 
     async def land(name: str) -> None:
-        status, told = await one.ask("POST", "/api/landing", json={"name": "ben", "agents": [name]})
+        status, told = await one.ask("POST", "/api/landing", json={"name": "bob", "agents": [name]})
         assert (status, told["success"]) == (200, True), told
 
     async def verified() -> bool:
@@ -204,17 +204,17 @@ async def _day(one: Outside) -> None:
         return not any(each["state"] in ("queued", "running") for each in newest)
 
     await one.post("/remember never mock the clock here, it hid a bug", "ann")
-    await one.post("/decide use PostgreSQL because two hosts write", "ben")
+    await one.post("/decide use PostgreSQL because two hosts write", "bob")
     for title in (
         "Round prices once per cart",
         "Alert when checkout is over 400 ms",
         "Write down how a release is rolled back",
         "Number the invoices by year",
     ):
-        await one.post(f"/task {title}", "ben")
+        await one.post(f"/task {title}", "bob")
     await one.until_said("Number the invoices")
-    await one.post("/move t1 in_progress", "ben")
-    await one.post("/move t3 done", "ben")
+    await one.post("/move t1 in_progress", "bob")
+    await one.post("/move t3 done", "bob")
     await work("BEN", "the cart is off by a cent sometimes, see t1")
     await work("AVA", "sign-in fails for people with two accounts. Ask which one they mean")
     await work("DAN", "compare tokens in constant time")
@@ -242,7 +242,7 @@ async def _day(one: Outside) -> None:
 
     await eventually(landed, "AVA's branch has landed")
     await one.ask(
-        "POST", "/locks/acquire", json={"file_path": "src/cart.py", "reason": "rounding", "agent_id": "ben"}
+        "POST", "/locks/acquire", json={"file_path": "src/cart.py", "reason": "rounding", "agent_id": "bob"}
     )
     await one.post("@BEN why is checkout slow since yesterday?", "ann")
 

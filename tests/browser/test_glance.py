@@ -86,3 +86,34 @@ async def test_the_first_screen_answers_who_on_what_needs_me_and_cost(
             == 1
         )
         await expect(page.get_by_test_id("today").first).to_contain_text("$0.75 · 1.2k fresh")
+
+
+async def test_ten_agents_fit_beside_the_views_that_a_person_needs(chromium: Browser, tmp_path: Path) -> None:
+    folder = tmp_path / "room"
+    folder.mkdir()
+    (folder / "works.yaml").write_text(WORKS)
+    names = ("AVA", "BEN", "CLEO", "DAN", "EVE", "FAY", "GUS", "HAL", "IDA", "JON")
+    async with room(folder, settings(*(agent(name, "works.yaml") for name in names))) as house:
+        await house.start()
+        desk = await Person.arrive(chromium, house, "ann", viewport={"width": 1400, "height": 900})
+        page = desk.page
+        for name in names:
+            await house.post(f"@{name} mend the login page of {name.lower()}")
+        for name in names:
+            await expect(page.get_by_test_id(f"doing-{name}")).to_contain_text(f"of {name.lower()}")
+            await expect(page.get_by_test_id(f"doing-{name}")).to_be_in_viewport()
+        colours = await page.locator(".agent-list .agent-name").evaluate_all(
+            "all => all.map(e => getComputedStyle(e).color)"
+        )
+        assert len(set(colours)) == len(names)
+
+        # The other views are one click away, by their keys as before, and the open one is always there.
+        await expect(page.get_by_test_id("tab-memory")).to_have_count(0)
+        await page.get_by_test_id("tabs-more").click()
+        await page.get_by_test_id("tab-memory").click()
+        await page.get_by_test_id("tabs-more").click()
+        await expect(page.get_by_test_id("tab-memory")).to_have_attribute("aria-current", "page")
+        await page.keyboard.press("g")
+        await page.keyboard.press("q")
+        await expect(page.get_by_test_id("tab-queue")).to_have_attribute("aria-current", "page")
+        await expect(page.get_by_test_id("tab-memory")).to_have_count(0)

@@ -5,7 +5,7 @@ import { api, ApiError } from "../api";
 import type { Usage } from "../text/usage";
 import { onLive } from "./live";
 import { reading } from "./reading";
-import { agents } from "./room";
+import { jobs } from "./room";
 
 export const usage = signal<Usage | null>(null);
 
@@ -20,11 +20,13 @@ const read = reading(async () => {
 /** Milliseconds between two looks while no turn ends. */
 const LOOK = 600_000;
 
-let running = "";
-agents.subscribe((all) => {
-  const now = all.map((agent) => agent.running?.job ?? "").join();
-  if (running && now !== running) read.soon();
-  running = now;
+// A quick turn is never seen running, so its end is what counts. Times are ISO 8601 of one zone: they sort as text.
+let ended = "";
+jobs.subscribe((all) => {
+  let newest = ended;
+  for (const job of all.values()) if (typeof job.ended_at === "string" && job.ended_at > newest) newest = job.ended_at;
+  if (newest !== ended) read.soon();
+  ended = newest;
 });
 onLive(() => void read.now());
 setInterval(read.soon, LOOK);

@@ -59,7 +59,7 @@ export function Dot({ state }: { state: Health }) {
 /** The short list in the side bar. */
 export function AgentList() {
   return (
-    <ul class="agent-list">
+    <ul class={`agent-list ${agents.value.length > 5 ? "many" : ""}`}>
       {agents.value.map((agent) => {
         const state = health(agent, now.value);
         return (

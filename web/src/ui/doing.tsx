@@ -22,7 +22,7 @@ export function Doing({ agent }: { agent: Agent }) {
     const tool = toolOf(agent);
     return (
       <>
-        {turn.asked && <span class="doing" data-testid={`doing-${agent.name}`} data-tip={`${turn.asked.by}: ${turn.asked.text}`}>{askedFor(turn.asked.text)}</span>}
+        {turn.asked && <span class="doing" data-testid={`doing-${agent.name}`} data-tip={`${turn.asked.by}: ${turn.asked.text}${tool ? `\n${tool}` : ""}`}>{askedFor(turn.asked.text)}</span>}
         {tool && <span class="doing-tool mono" data-testid={`tool-${agent.name}`}>{tool}</span>}
       </>
     );
