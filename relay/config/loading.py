@@ -20,6 +20,7 @@ from relay.config.command_line import about
 from relay.config.handoffs import handoff_problems
 from relay.config.locate import advice, find
 from relay.config.merge import strategy_problems
+from relay.config.notify import notify_problems
 from relay.config.settings import AgentSettings, JitterSettings, Settings
 
 AGENT_NAME = re.compile(r"[A-Z][A-Z0-9_-]{0,31}")
@@ -123,7 +124,7 @@ def _rules(tree: object) -> list[Problem]:
             # Not shown: a person may have put the text itself there.
             rule = "16 hex digits, as `relay timeline push` names them"
             problems.append(Problem(f"timeline.not_secret[{index}]", "is no digest", rule))
-    return [*problems, *handoff_problems(tree), *strategy_problems(tree, [*seen])]
+    return [*problems, *handoff_problems(tree), *strategy_problems(tree, [*seen]), *notify_problems(tree)]
 
 
 def _agent_rules(agent: dict[str, Any], at: str, seen: dict[str, int], index: int) -> list[Problem]:

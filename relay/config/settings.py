@@ -22,6 +22,7 @@ from relay.config.coordination import AttachSettings, CoordinationSettings, Flee
 from relay.config.handoffs import HandoffSettings
 from relay.config.memory import MemorySettings
 from relay.config.merge import MergeSettings
+from relay.config.notify import NotifySettings
 from relay.config.verification import LandingSettings, VerificationSettings
 
 AgentKind = Literal["command", "acp", "ollama", "scripted"]
@@ -263,6 +264,7 @@ class Settings:
     verification: VerificationSettings = setting("", VerificationSettings)
     landing: LandingSettings = setting("", LandingSettings)
     attach: AttachSettings = setting("", AttachSettings)
+    notify: tuple[NotifySettings, ...] = setting("places outside that are told what needs people", ())
 
     @property
     def folder(self) -> Path:
@@ -358,6 +360,7 @@ LIVE = (
     "verification",
     "landing",
     "attach",
+    "notify",
 )
 
 

@@ -178,7 +178,7 @@ export const api = {
     call<{ reason?: string }>("POST", `/api/conflicts/c${number}`, signed({ choice, text })),
   needs: () => call<Need[]>("GET", "/api/needs"),
   actOnNeed: (id: string, action: string, text: string) =>
-    call<{ reason?: string }>("POST", `/api/needs/${quote(id)}`, signed({ action, text: text || undefined })),
+    call<{ reason?: string; undo: string | null }>("POST", `/api/needs/${quote(id)}`, signed({ action, text: text || undefined })),
   permissions: async () => (await call<{ requests: PermissionRequest[] }>("GET", "/api/permissions")).requests,
   decide: (request: string, option: string) =>
     call<{ reason?: string }>("POST", `/api/permissions/${quote(request)}`, signed({ option })),

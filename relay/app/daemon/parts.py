@@ -32,6 +32,7 @@ from relay.app.merge.exploration.worker import ExplorationWorker
 from relay.app.merge.resolving import ConflictService
 from relay.app.needs.budgets import BudgetOrders
 from relay.app.needs.inbox import NeedsInbox
+from relay.app.notify.teller import Teller, inbox_of
 from relay.app.runtime.instance import InstanceRecord
 from relay.app.runtime.room_token import RoomToken
 from relay.app.verification.metrics.gauges import MetricGauges
@@ -240,6 +241,9 @@ class Parts:
         self.services.conflicts.standing = self.conflict_service.standing
         self.reload = Reload(settings, self)
         self.needs = NeedsInbox(self.roster, self.turns, board, self.permissions, settings, clock=clock)
+        self.teller = Teller(
+            store, settings, inbox_of(store, self.needs), lambda: self.overview.address, clock
+        )
         handlers = ActionHandlers(
             board,
             self.roster,

@@ -47,7 +47,12 @@ def main(words: Sequence[str]) -> int:
         return _refused(error, args.json)
     except (OSError, HTTPException, ValueError) as error:
         return fail(f"the room at {state['url']} does not answer ({getattr(error, 'reason', error)})")
-    print(json.dumps(done) if args.json else safe(str(tame(done)["reason"])))
+    if args.json:
+        print(json.dumps(done))
+    else:
+        print(safe(str(tame(done)["reason"])))
+        if done.get("undo"):
+            print(f"`{safe_line(done['undo'])}` in the room takes it back.")
     return 0 if done.get("success") else 1
 
 
