@@ -4,8 +4,8 @@ The first load is what the browser got over the network, with the headers, until
 daemon served it, to a browser that had nothing of it. The room is then scrolled from its end into its past and back,
 by gestures of a wheel, and a trace of the browser (`timeline_view`) says how much script each frame took. It is the
 processor's time of the page's main thread. Then somebody writes 200 messages within 10 seconds while it is looked at:
-a long task is one that takes over 50 ms of the page's main thread, in the processor's time. What the page holds of memory is read after a garbage
-collection. The page must have been built. It needs the browser of `scripts/test.sh`.
+a long task is one of the page's main thread that takes over 50 ms of the processor. What the page holds of memory is
+read after a garbage collection. The page must have been built. It needs the browser of `scripts/test.sh`.
 """
 
 from __future__ import annotations

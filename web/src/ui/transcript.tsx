@@ -140,7 +140,8 @@ export function Transcript() {
   return (
     <div class="transcript-wrap">
       <div class="transcript" ref={box} onScroll={onScroll} tabIndex={0} aria-label="Transcript" data-testid="transcript" data-pinned={t.pinned}>
-        <div class="rows" role="log" aria-live="polite" aria-relevant="additions">
+        {/* Rows come and go with the reader too: what is new is told by state/said.ts. */}
+        <div class="rows" role="log" aria-live="off" aria-label="Entries">
           {loaded.value && !t.moreBefore && t.start === 0 && shown.length > 0 && <div class="beginning">The beginning of the room</div>}
           {(t.moreBefore || t.start > 0) && <div class="loading-older" aria-hidden="true">older entries…</div>}
           {loaded.value && t.entries.length === 0 && outgoing.length === 0 && <Lazy load={welcome} over />}
