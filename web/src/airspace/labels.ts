@@ -59,7 +59,8 @@ export class Labels {
     const badge = document.createElement("span");
     const away = document.createElement("span");
     away.className = "air-away";
-    button.append(name, away, badge);
+    // With spaces between, as the label has it: its name begins with what one sees.
+    button.append(name, " ", away, " ", badge);
     button.addEventListener("click", () => this.pick({ agent: id }));
     this.box.append(button);
     return { button, name, badge, away, width: 0, side: 0 };
@@ -92,7 +93,7 @@ export class Labels {
       }
       label.button.classList.toggle("away", marker.away);
       label.button.ariaPressed = String(picked);
-      label.button.ariaLabel = `${marker.id}, ${marker.person ? "person" : "agent"}${away && ", away"}, ${SAID[marker.level]}`;
+      label.button.ariaLabel = `${[marker.id, away, badge].filter(Boolean).join(" ")}, ${marker.person ? "person" : "agent"}, ${SAID[marker.level]}`;
       label.button.classList.toggle("faint", model.chosen.size > 0 && !model.chosen.has(marker.id));
     }
     this.setLinks(model);
@@ -125,7 +126,7 @@ export class Labels {
       label.button.className = `air-label air-between air-between-${line.level}`;
       label.button.classList.toggle("faint", model.chosen.size > 0 && !model.chosen.has(line.key));
       label.button.ariaPressed = String(picked);
-      label.button.ariaLabel = `${line.a} and ${line.b}, ${SAID[line.kind]}, risk ${line.risk.toFixed(2)}${line.files.length ? `, ${line.files.join(", ")}` : ""}`;
+      label.button.ariaLabel = `${words}, ${line.a} and ${line.b}, ${SAID[line.kind]}${line.files.length ? `, ${line.files.join(", ")}` : ""}`;
     }
   }
 

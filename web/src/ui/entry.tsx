@@ -177,8 +177,8 @@ function Row({ entry, previous, lit, found }: EntryProps) {
             {marks.map(([name, why]) => (
               <span key={name} class={`mark mark-${name}`} tabIndex={0} data-tip={why} data-testid={`mark-${name}`}>{name}</span>
             ))}
-            <a class="number" href={`#${ref("m", entry.number)}`} data-tip={full(entry.ts)} onClick={(event) => { event.preventDefault(); void copyLink(entry); }} aria-label={`Copy link to ${ref("m", entry.number)}`}>
-              <time dateTime={entry.ts}>{clock(entry.ts)}</time>
+            <a class="number" href={`#${ref("m", entry.number)}`} data-tip={full(entry.ts)} onClick={(event) => { event.preventDefault(); void copyLink(entry); }}>
+              <time dateTime={entry.ts}>{clock(entry.ts)}</time>{" "}
               <span>{ref("m", entry.number)}</span>
             </a>
           </header>
