@@ -40,6 +40,7 @@ from relay.room.parsing.wings import (
     memory,
     merging,
     needs,
+    review,
     timeline,
     verification,
 )
@@ -283,6 +284,7 @@ COMMANDS: tuple[Command, ...] = (
     *handoffs.COMMANDS,
     *explorations.COMMANDS,
     *needs.COMMANDS,
+    *review.COMMANDS,
     *verification.COMMANDS,
     *timeline.COMMANDS,
     *memory.COMMANDS,

@@ -46,10 +46,10 @@ class WorktreeRoutes:
         return answer(await self._worktrees.state())
 
     async def diff(self, request: web.Request) -> web.Response:
-        Query(request)
+        path = Query(request, "path").text("path") or ""
         agent = self._agent(request, "show")
         try:
-            difference = await self._worktrees.diff(agent)
+            difference = await self._worktrees.diff(agent, path)
         except Refusal as error:
             return _refused(error)
         if difference is None:
