@@ -34,6 +34,7 @@ COMMANDS = {
     "agents": "Can each agent take a turn (`doctor`), and what do their turns cost (`cost`)?",
     "inbox": "What needs you in the room, and doing something about it (`relay inbox --help`).",
     "notify": "Who outside is told what needs you, and a message to try it (`relay notify --help`).",
+    "review": "What an agent's branch changes, and your comments on it (`relay review --help`).",
     "locks": "Show who holds which files, or take a lock from its holder (`relay locks --help`).",
     "work": "Show the tasks, submit one, or reopen one (`relay work --help`).",
     "sessions": "Show the sessions of agents, or end one (`relay sessions --help`).",
@@ -71,6 +72,7 @@ _ELSEWHERE = {
     "demo": "relay.app.demo.story",
     "inbox": "relay.app.needs.command",
     "notify": "relay.app.notify.command",
+    "review": "relay.app.review.command",
 }
 _OWN = frozenset(
     {
@@ -94,6 +96,7 @@ _OWN = frozenset(
         "fleet",
         "inbox",
         "notify",
+        "review",
     }
 )
 #: Those that print with rich, or may run an executor that does.

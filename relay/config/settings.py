@@ -148,6 +148,10 @@ class LockSettings:
     circuit_breaker: BreakerSettings = setting("", BreakerSettings)
 
 
+#: Visual Studio Code's.
+EDITOR = "vscode://file{path}:{line}"
+
+
 @dataclass(frozen=True, slots=True)
 class UiSettings:
     """Where the page and HTTP are served."""
@@ -160,6 +164,11 @@ class UiSettings:
         "more host names under which the page may be opened (behind a proxy, or on a network); others are "
         "refused, so that no other web site can use a browser against the room",
         (),
+    )
+    editor: str = setting(
+        "the address that opens a line of a file in your editor (docs/review.md): `{path}` stands for the absolute "
+        "path, `{line}` for the line; empty = the page has no such links",
+        EDITOR,
     )
 
 

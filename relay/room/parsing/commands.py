@@ -40,6 +40,7 @@ from relay.room.parsing.wings import (
     memory,
     merging,
     needs,
+    review,
     timeline,
     verification,
 )
@@ -284,6 +285,7 @@ COMMANDS: tuple[Command, ...] = (
     *handoffs.COMMANDS,
     *explorations.COMMANDS,
     *needs.COMMANDS,
+    *review.COMMANDS,
     *verification.COMMANDS,
     *timeline.COMMANDS,
     *memory.COMMANDS,

@@ -39,7 +39,7 @@ from relay.room.journal.values import Job, JobState, message_of_row
 from relay.room.parsing import commands
 from relay.room.routing import router
 from relay.room.steward import answers
-from relay.room.steward.guarded import GUARDED, OUTSIDE, QUOTED
+from relay.room.steward.guarded import GUARDED, OUTSIDE, OWN, QUOTED
 from relay.room.steward.markdown import listed
 from relay.room.steward.overview import Overview
 from relay.store.ports import Tx
@@ -131,7 +131,8 @@ class ActionHandlers:
         part = self._outside.get(type(action), self._timeline)
         if part is None:
             raise Refusal("This room has no timeline.", "")
-        return Result(await part.carry_out(action, by=order.by, source_key=f"order:{order.message.id}"))
+        text = await part.carry_out(action, by=order.by, source_key=f"order:{order.message.id}")
+        return Result(text, for_people=isinstance(action, OWN))
 
     async def handle(self, tx: Tx, action: Action, order: Order) -> Result:
         """Carry out the action. Its `Result` goes to `after_commit`."""
@@ -197,11 +198,11 @@ class ActionHandlers:
                     raise Refusal("This room has no part that does it.", "")
                 text = await wing.carry_out(tx, action, by=order.by, cause=order.cause)
                 return Result(text, for_people=isinstance(action, actions.ShowNeeds))
-            case actions.Steer(agents):
+            case actions.Steer() | actions.SendReview():
                 # A person's is a message and never comes here; this is a line that proves nobody.
                 raise Refusal(
-                    "A line of the transcript file steers nobody.",
-                    f"Say it in the page or with join.py, or mention @{agents[0]}.",
+                    f"A line of the transcript file is no `{action.word}`.",
+                    f"Say it in the page or with join.py, or mention @{action.named()[0]}.",
                 )
             case actions.RunPipeline():
                 return Result(await self._handoffs.pipeline(tx, action, by=order.by, cause=order.cause))
