@@ -37,6 +37,7 @@ SECTIONS = frozenset(
         "landing",
         "postgres",
         "fleet",
+        "worktrees",
         "airspace",
         "coordination",
         "timeline",

@@ -42,6 +42,7 @@ from relay.room.parsing.wings import (
     needs,
     timeline,
     verification,
+    worktrees,
 )
 
 
@@ -284,6 +285,7 @@ COMMANDS: tuple[Command, ...] = (
     *explorations.COMMANDS,
     *needs.COMMANDS,
     *verification.COMMANDS,
+    *worktrees.COMMANDS,
     *timeline.COMMANDS,
     *memory.COMMANDS,
 )

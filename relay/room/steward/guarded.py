@@ -33,6 +33,9 @@ GUARDED = (
     | actions.Reject
     | actions.RaiseBudget
     | actions.PutOff
+    | actions.RunApp
+    | actions.StopApp
+    | actions.SetUp
 )
 #: Of these: what is told to agents later as the word of whoever ordered it.
 QUOTED = actions.Remember | actions.Decide | actions.Forget
@@ -44,4 +47,7 @@ OUTSIDE = (
     | actions.MakeCheckpoint
     | actions.Resolve
     | actions.RaiseBudget
+    | actions.RunApp
+    | actions.StopApp
+    | actions.SetUp
 )

@@ -189,12 +189,12 @@ class ActionHandlers:
                 by, message, cause = order.by, order.message, order.cause
                 carry_out = self._remembered().carry_out
                 return Result(await carry_out(tx, action, by=by, message=message, cause=cause))
-            case actions.Exploring() | actions.Verifying() | actions.Needing():
+            case actions.Exploring() | actions.Verifying() | actions.Needing() | actions.Tending():
                 wing = next((wing for kind, wing in self._orders.items() if isinstance(action, kind)), None)
                 if wing is None:
                     raise Refusal("This room has no part that does it.", "")
                 text = await wing.carry_out(tx, action, by=order.by, cause=order.cause)
-                return Result(text, for_people=isinstance(action, actions.ShowNeeds))
+                return Result(text, for_people=isinstance(action, actions.ShowNeeds | actions.ShowApps))
             case actions.Steer(agents):
                 # A person's is a message and never comes here; this is a line that proves nobody.
                 raise Refusal(
