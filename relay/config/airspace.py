@@ -63,7 +63,13 @@ class AirspaceSettings:
 class PortSettings:
     """The ports of the worktrees."""
 
-    first: int = setting("the first port that a worktree may get", 21000, low=1024, high=65535)
+    first: int | None = setting(
+        "the first port that a worktree may get; null = by the room's folder, from 20000 to 31990, so that two rooms "
+        "of one machine seldom meet",
+        None,
+        low=1024,
+        high=65535,
+    )
     per_worktree: int = setting("ports that each worktree gets, one after the other", 10, low=1, high=100)
 
 

@@ -21,6 +21,7 @@ from relay.base.child_process import ChildProcess
 from relay.base.durations import now_iso
 from relay.config.settings import LiveSettings
 from relay.model import Refusal
+from relay.room.dispatch.permissions import code_span
 
 State = Literal["starting", "running", "listening", "stopping", "stopped", "exited"]
 #: The states of an app that is not over.
@@ -249,4 +250,4 @@ async def _cancelled(*tasks: asyncio.Future[Any]) -> None:
 def _ended(app: App) -> str:
     """How an app ended that nobody stopped, with the last line that it printed."""
     lines = [line for line in app.output.text.rstrip().splitlines() if line.strip()]
-    return f"{app.reason or 'ended'}" + (f". Its last line: {lines[-1][:300]}".rstrip(".") if lines else "")
+    return f"{app.reason or 'ended'}" + (f". Its last line: {code_span(lines[-1][:300])}" if lines else "")

@@ -22,7 +22,7 @@ from relay.app.verification.live_output import LiveOutput
 from relay.app.worktrees import record as records
 from relay.app.worktrees.commands import command_env, run_to_end
 from relay.app.worktrees.copying import Copied, copy_files
-from relay.app.worktrees.ports import free_range
+from relay.app.worktrees.ports import first_port, free_range
 from relay.app.worktrees.record import MOST_OUTPUT, MOST_REASON, Setup, WorktreeRecord
 from relay.base.durations import now_iso
 from relay.config.airspace import WorktreeSettings
@@ -30,6 +30,7 @@ from relay.config.command_line import command
 from relay.config.settings import LiveSettings
 from relay.git.run import GitError
 from relay.model import Refusal
+from relay.room.dispatch.permissions import code_span
 
 log = structlog.get_logger(__name__)
 #: Commands that a turn waits for, one after the other: an archive, then the setup that is due by it.
@@ -78,24 +79,29 @@ class WorktreeCare:
         """What is kept of a worktree, with its ports, which it gets now when it has none. Raises OSError, and Refusal
         where no port is free."""
         known = await asyncio.to_thread(records.load, worktree.checkout.git_dir)
-        if known.ports is not None and known.ports.fits(self.current.ports):
+        if known.ports is not None and known.ports.fits(*self._wanted):
             return known
         async with self._assigning:
             return await asyncio.to_thread(self._assign, worktree)
 
+    @property
+    def _wanted(self) -> tuple[int, int]:
+        """Where the ports of the worktrees begin, and how many each has."""
+        ports = self.current.ports
+        return first_port(ports, self._settings.current.folder), ports.per_worktree
+
     def _assign(self, worktree: TrackedWorktree) -> WorktreeRecord:
-        own, taken = worktree.checkout.git_dir, []
+        own, taken, (first, count) = worktree.checkout.git_dir, [], self._wanted
         known = records.load(own)
-        if known.ports is not None and known.ports.fits(self.current.ports):
+        if known.ports is not None and known.ports.fits(first, count):
             return known
         for other in list(self._registry.worktrees.values()):
             if other.checkout.git_dir != own and (theirs := records.load(other.checkout.git_dir).ports):
                 taken.append(theirs)
-        ports = free_range(self.current.ports, taken)
+        ports = free_range(first, count, taken)
         if ports is None:
             raise Refusal(
-                f"No {self.current.ports.per_worktree} ports in a row are free from "
-                f"{self.current.ports.first} on.",
+                f"No {count} ports in a row are free from {first} on.",
                 "Set another `worktrees.ports.first`.",
             )
         known = replace(known, ports=ports)
@@ -262,10 +268,13 @@ class WorktreeCare:
         settings, git_dir = self.current, worktree.checkout.git_dir
         setup = Setup("running", at=now_iso())
         try:
-            known = replace(await self.record(worktree), setup=setup)
+            known = await self.record(worktree)
+            before = known.setup.copied if known.setup is not None else ()
+            known = replace(known, setup=setup)
             await asyncio.to_thread(records.save, git_dir, known)
             copied = await self._copied(worktree, settings)
-            setup = replace(setup, state="done", copied=copied.files, notes=copied.notes)
+            files = tuple(dict.fromkeys([*before, *copied.files]))
+            setup = replace(setup, state="done", copied=files, notes=copied.notes)
             if settings.setup:
                 ended = await run_to_end(
                     settings.setup,
@@ -324,7 +333,7 @@ class WorktreeCare:
             last = _last(output, 1)
             raise Refusal(
                 f"`archive` failed in the worktree of {worktree.name}, so nothing is {what}: {reason}."
-                + (f" Its last line: {last[0]}" if last else ""),
+                + (f" Its last line: {code_span(last[0])}." if last else ""),
                 "Mend it, or take `worktrees.archive` out of config.json, and try again.",
             )
 
@@ -364,7 +373,7 @@ def _said(agent: str, setup: Setup) -> str:
         last = _last(setup.output, 1)
         again = command(f"worktrees setup {agent}")
         parts.append(f"The setup of {agent}'s worktree failed: {setup.reason}.")
-        parts += [f"Its last line: {last[0]}"] if last else []
+        parts += [f"Its last line: {code_span(last[0])}."] if last else []
         parts.append(
             f"{agent} works there all the same, and is told. `/setup @{agent}` or {again} runs it again."
         )

@@ -21,6 +21,8 @@ from relay.git.run import Git, name_of
 MOST_FILES, MOST_BYTES = 1_000, 256 * 1_048_576
 #: Files that are named of those which were not copied.
 MOST_NAMED = 20
+#: Everywhere else a path is a path, also one that looks like a pattern.
+_WITH_GLOBS = {"GIT_LITERAL_PATHSPECS": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,8 @@ async def copy_files(
     if not globs or main.top == worktree.top:
         return Copied()
     specs = [f":(glob,top){glob}" for glob in globs]
-    listed = await main.git.run("ls-files", "-z", "--others", "--", *specs)
+    git = Git(main.top, _WITH_GLOBS)
+    listed = await git.run("ls-files", "-z", "--others", "--", *specs)
     paths = sorted({path for path in listed.out.split(b"\0") if path and not path.endswith(b"/")})
     notes: list[str] = []
     if len(paths) > MOST_FILES:
@@ -50,9 +53,11 @@ async def copy_files(
     tracked = await worktree.git.run("ls-files", "-z")
     known = set(tracked.out.split(b"\0"))
     wanted = [path for path in paths if path not in known]
-    asked = b"".join(path + b"\0" for path in wanted)
-    ignored = await ignoring.run("check-ignore", "-z", "--stdin", stdin=asked, ok=(0, 1))
-    hidden = set(ignored.out.split(b"\0"))
+    # With the folder before it, none is taken for a pattern.
+    asked = b"".join(b"./" + path + b"\0" for path in wanted)
+    git = Git(ignoring.folder, {**ignoring.env, **_WITH_GLOBS}, ignoring.config)
+    ignored = await git.run("check-ignore", "-z", "--stdin", stdin=asked, ok=(0, 1))
+    hidden = {path.removeprefix(b"./") for path in ignored.out.split(b"\0")}
     notes += [f"`{name_of(path)}`: git does not ignore it" for path in wanted if path not in hidden]
     may = [path for path in wanted if path in hidden]
     files, more = await asyncio.to_thread(_copy_all, main.top, worktree.top, may, never)

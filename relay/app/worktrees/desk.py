@@ -89,7 +89,7 @@ class WorktreeDesk:
         try:
             await self.space.check(agent)
         except UnusableCheckout:
-            await self._tell_full()
+            self.wake()
             raise
 
     async def close(self) -> None:

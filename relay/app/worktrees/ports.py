@@ -7,16 +7,21 @@ Blocking, for milliseconds: call it in a thread.
 
 from __future__ import annotations
 
+import os
 import socket
+import zlib
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import psutil
 
 from relay.config.airspace import PortSettings
 
 LAST = 65535
+#: Where the ports of rooms begin, each at another place: below those that systems give to outgoing connections.
+LOWEST, ROOMS, EACH = 20000, 1200, 10
 #: Seconds that a look at one port may take. On this machine the answer comes at once.
 LOOK_S = 0.2
 
@@ -38,10 +43,10 @@ class PortRange:
     def ports(self) -> range:
         return range(self.first, self.first + self.count)
 
-    def fits(self, settings: PortSettings) -> bool:
-        """Is it a range as they are configured now?"""
-        offset = self.first - settings.first
-        return self.count == settings.per_worktree and offset >= 0 and offset % self.count == 0
+    def fits(self, first: int, count: int) -> bool:
+        """Is it one of the ranges of `count` ports that follow each other from `first` on?"""
+        offset = self.first - first
+        return self.count == count and offset >= 0 and offset % count == 0
 
     def overlaps(self, other: PortRange) -> bool:
         return self.first <= other.last and other.first <= self.last
@@ -52,11 +57,17 @@ class PortRange:
         return env | {f"RELAY_PORT_{at}": str(port) for at, port in enumerate(self.ports())}
 
 
-def free_range(settings: PortSettings, taken: Collection[PortRange]) -> PortRange | None:
-    """The first range that nobody has and nobody listens in; None: there is none."""
-    count = settings.per_worktree
-    for first in range(settings.first, LAST - count + 2, count):
-        wanted = PortRange(first, count)
+def first_port(settings: PortSettings, room: Path) -> int:
+    """Where the ports of a room begin; `room`: its folder."""
+    if settings.first is not None:
+        return settings.first
+    return LOWEST + zlib.crc32(os.fsencode(room)) % ROOMS * EACH
+
+
+def free_range(first: int, count: int, taken: Collection[PortRange]) -> PortRange | None:
+    """The first range of `count` ports from `first` on that nobody has and nobody listens in; None: there is none."""
+    for at in range(first, LAST - count + 2, count):
+        wanted = PortRange(at, count)
         if any(wanted.overlaps(other) for other in taken):
             continue
         if not any(listens(port) for port in wanted.ports()):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,7 @@ class WorktreeSpace:
 
     @property
     def total(self) -> int:
-        own = self._own()
-        return sum(size.bytes for name, size in self._sizes.items() if name in own)
+        return sum(size.bytes for size in self._sizes.values())
 
     @property
     def full(self) -> bool:
@@ -77,7 +77,7 @@ class WorktreeSpace:
         what never was."""
         changed = False
         async with self._measuring:
-            own = self._own()
+            own = await asyncio.to_thread(self._own)
             for name in self._sizes.keys() - own.keys():
                 del self._sizes[name]
             for name, folder in own.items():
@@ -97,15 +97,15 @@ class WorktreeSpace:
             return
         await self.measure(missing=True)
         if self.full:
-            raise UnusableCheckout(f"no worktree is made for {agent}: {self.said()}")
+            raise UnusableCheckout(f"no worktree is made for {agent}: {self._reached()}")
+
+    def _reached(self) -> str:
+        allowed = megabytes(self.cap or 0)
+        return f"the worktrees take {megabytes(self.total)}, and `worktrees.disk_cap_mb` allows {allowed}"
 
     def said(self) -> str:
-        """How full it is, and what could be removed; without a full stop."""
-        cap, names = self.cap, self.removable()
-        assert cap is not None
-        text = (
-            f"the worktrees take {megabytes(self.total)}, and `worktrees.disk_cap_mb` allows {megabytes(cap)}"
-        )
+        """How full it is, and what could be removed, once all were looked at; without a full stop."""
+        text, names = self._reached(), self.removable()
         if not names:
             return f"{text}. None is landed and idle: land or discard work, or raise the limit"
         first = command(f"worktrees remove {names[0]}")
@@ -116,4 +116,11 @@ class WorktreeSpace:
         return f"{text}. Landed and idle: {shown}. {first} removes one"
 
     def _own(self) -> dict[str, Path]:
-        return {name: each.checkout.top for name, each in self._registry.worktrees.items() if each.own}
+        """The folders of all that relay made, by agent: as the disk has them, also while a start looks for them."""
+        with suppress(OSError):
+            return {
+                each.name.upper(): each
+                for each in self._settings.current.worktrees_dir.iterdir()
+                if each.is_dir() and not each.is_symlink()
+            }
+        return {}
