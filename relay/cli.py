@@ -44,7 +44,7 @@ COMMANDS = {
     "link": "Print a sign-in link for the page: it works once, within 10 minutes.",
     "log": "Show the daemon's log and follow it.",
     "archive": "Move old entries out of the transcript; they stay searchable.",
-    "worktrees": "Show the agents' worktrees; merge, discard or remove one.",
+    "worktrees": "Show the agents' worktrees; merge, discard or remove one, or run its app.",
     "explore": "Do a task in several ways at once, and keep the best (`relay explore --help`).",
     "merge": "Merge what git cannot, and say what conflicts (`relay merge --help`).",
     "land": "Land agents' branches by a queue that tests them together (`relay land --help`).",

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from relay.config.airspace import AirspaceSettings, Checkout
+from relay.config.airspace import AirspaceSettings, Checkout, WorktreeSettings
 from relay.config.checks import setting
 from relay.config.coordination import AttachSettings, CoordinationSettings, FleetSettings, PostgresSettings
 from relay.config.handoffs import HandoffSettings
@@ -264,6 +264,7 @@ class Settings:
     storage: Storage = setting("where events are kept; `postgres`: see docs/postgres.md", "sqlite")
     postgres: PostgresSettings = setting("", PostgresSettings)
     fleet: FleetSettings = setting("", FleetSettings)
+    worktrees: WorktreeSettings = setting("", WorktreeSettings)
     airspace: AirspaceSettings = setting("", AirspaceSettings)
     coordination: CoordinationSettings = setting("", CoordinationSettings)
     timeline: TimelineSettings = setting("", TimelineSettings)
@@ -362,6 +363,7 @@ LIVE = (
     "agents",
     "jitter",
     "dispatcher",
+    "worktrees",
     "airspace",
     "handoffs",
     "memory",

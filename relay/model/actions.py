@@ -29,6 +29,7 @@ from relay.model.orders.verification import (
     Verify,
     Verifying,
 )
+from relay.model.orders.worktrees import RunApp, SetUp, ShowApps, StopApp, Tending
 
 
 class Status(StrEnum):

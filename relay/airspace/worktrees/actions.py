@@ -289,6 +289,7 @@ class WorktreeActions:
     async def discard(self, agent: str, by: str) -> dict[str, Any]:
         """Take an agent's work back: its branch and its files are the main branch's again, and all of it is held by a
         ref of its own. Raises Refusal, and then the work is where it was."""
+        await self._registry.room.leave(self.own(agent, "discarded").name, by, discarding=True)
         async with self.changing(self.own(agent, "discarded"), "discarded") as worktree:
             with _refusing("git could not discard it"):
                 update, source = await self._branch_updates.update_of(worktree)
@@ -379,6 +380,7 @@ class WorktreeActions:
             raise Refusal(
                 f"{worktree.checkout.top} is not a worktree that relay made.", "Remove it yourself."
             )
+        await self._registry.room.leave(worktree.name, by, discarding=False)
         async with self.changing(worktree, "removed"):
             with _refusing("git could not remove it"):
                 change = await self._remove(worktree, by)

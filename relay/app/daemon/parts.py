@@ -51,6 +51,7 @@ from relay.app.wiring.memory.turn_memories import TurnMemories
 from relay.app.wiring.room_actions import TimelineActions
 from relay.app.wiring.timeline import TimelineRecording
 from relay.app.wiring.timeline_journal import TimelineJournal
+from relay.app.worktrees.desk import TendingOrders
 from relay.base.durations import now_iso
 from relay.base.git_checkouts import top_of
 from relay.config.settings import LiveSettings, Settings
@@ -113,7 +114,7 @@ class Parts:
         holds = RoomHolds(fold=fold, root=top_of(now.repo))
 
         self.states = AgentStates(store, self.live, self.roster, self.turns)
-        self.worktrees = WorktreeParts(store, settings, judge, self.roster, holds)
+        self.worktrees = WorktreeParts(store, settings, judge, self.roster, holds, self.live)
         services = services_of(
             store,
             settings,
@@ -265,11 +266,13 @@ class Parts:
                 actions.Resolve: self.conflict_service,
                 actions.RaiseBudget: BudgetOrders(self.reload),
                 **dict.fromkeys(REVIEWING, self.reviews),
+                **dict.fromkeys((actions.RunApp, actions.StopApp, actions.SetUp), self.worktrees.desk),
             },
             orders={
                 actions.Exploring: ExplorationActions(settings, registry),
                 actions.Verifying: self.verification.orders,
                 actions.Needing: self.needs,
+                actions.Tending: TendingOrders(self.worktrees.desk.apps),
             },
         )
         self.steward = Steward(

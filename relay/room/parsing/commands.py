@@ -43,6 +43,7 @@ from relay.room.parsing.wings import (
     review,
     timeline,
     verification,
+    worktrees,
 )
 
 
@@ -287,6 +288,7 @@ COMMANDS: tuple[Command, ...] = (
     *needs.COMMANDS,
     *review.COMMANDS,
     *verification.COMMANDS,
+    *worktrees.COMMANDS,
     *timeline.COMMANDS,
     *memory.COMMANDS,
 )

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from relay.model import (
-    STEWARD,
     Airspace,
     Board,
     Handoffs,
@@ -35,12 +34,13 @@ from relay.room.dispatch.running import RunningTurns
 from relay.room.journal import ledger
 from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import Q
-from relay.room.journal.values import Job, JobState, message_of_row
+from relay.room.journal.values import Job, JobState
 from relay.room.parsing import commands
 from relay.room.routing import router
 from relay.room.steward import answers
 from relay.room.steward.guarded import GUARDED, OUTSIDE, OWN, QUOTED
 from relay.room.steward.markdown import listed
+from relay.room.steward.meant import jobs_of, message_of
 from relay.room.steward.overview import Overview
 from relay.store.ports import Tx
 
@@ -150,9 +150,9 @@ class ActionHandlers:
             case actions.ShowTasks():
                 return Result(answers.render_tasks(await self._overview.read(tx)))
             case actions.Route(agents, number):
-                return await self.route(tx, await _message(tx, number), list(agents), order)
+                return await self.route(tx, await message_of(tx, number), list(agents), order)
             case actions.Retry(number, of):
-                return await self.retry(tx, await _jobs_of(tx, number, of), order)
+                return await self.retry(tx, await jobs_of(tx, number, of), order)
             case actions.Cancel(agents):
                 return await self.cancel(tx, agents, order)
             case actions.Pause(agents):
@@ -192,12 +192,12 @@ class ActionHandlers:
                 by, message, cause = order.by, order.message, order.cause
                 carry_out = self._remembered().carry_out
                 return Result(await carry_out(tx, action, by=by, message=message, cause=cause))
-            case actions.Exploring() | actions.Verifying() | actions.Needing():
+            case actions.Exploring() | actions.Verifying() | actions.Needing() | actions.Tending():
                 wing = next((wing for kind, wing in self._orders.items() if isinstance(action, kind)), None)
                 if wing is None:
                     raise Refusal("This room has no part that does it.", "")
                 text = await wing.carry_out(tx, action, by=order.by, cause=order.cause)
-                return Result(text, for_people=isinstance(action, actions.ShowNeeds))
+                return Result(text, for_people=isinstance(action, actions.ShowNeeds | actions.ShowApps))
             case actions.Steer() | actions.SendReview():
                 # A person's is a message and never comes here; this is a line that proves nobody.
                 raise Refusal(
@@ -422,30 +422,3 @@ def _verify(action: Action, order: Order) -> None:
             f"`{action.line().split()[0]}` {does}, and a line written straight into the transcript proves nobody.",
             "Say it in the page or with join.py while the room runs.",
         )
-
-
-async def _message(tx: Tx, number: int) -> Message:
-    row = await tx.one(Q.message_by_number, number=number)
-    if row is None:
-        raise Refusal(f"There is no message {references.message(number)}.", "Each message shows its number.")
-    return message_of_row(row)
-
-
-async def _jobs_of(tx: Tx, number: int, of: str) -> list[Job]:
-    """The jobs that people mean by a number: of the message, of the answer's question, or the job itself."""
-    if of != "job":
-        row = await tx.one(Q.message_by_number, number=number)
-        if row is not None:
-            jobs = [Job.of_row(job) for job in await tx.all(Q.jobs_of_message, message_id=row["id"])]
-            if not jobs and row["in_reply_to"]:
-                jobs = [Job.of_row(j) for j in await tx.all(Q.jobs_of_message, message_id=row["in_reply_to"])]
-            jobs = [job for job in jobs if job.agent != STEWARD]
-            if jobs or of == "message":
-                return jobs
-    row = await tx.one(Q.job, id=number)
-    if row is None:
-        raise Refusal(
-            f"There is no message {references.message(number)} and no job {references.job(number)}.",
-            "`/queue` shows the jobs.",
-        )
-    return [Job.of_row(row)]
