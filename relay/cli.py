@@ -31,9 +31,10 @@ COMMANDS = {
     "attach": "Let your own sessions of Claude Code and Codex into the room (`relay attach --help`).",
     "detach": "Undo `relay attach`: every file is as it was.",
     "airspace": "How close agents are in the code (`relay airspace --help`).",
-    "agents": "Can each agent take a turn, and does it hear what is said while it works (`doctor`)?",
+    "agents": "Can each agent take a turn (`doctor`), and what do their turns cost (`cost`)?",
     "inbox": "What needs you in the room, and doing something about it (`relay inbox --help`).",
     "notify": "Who outside is told what needs you, and a message to try it (`relay notify --help`).",
+    "review": "What an agent's branch changes, and your comments on it (`relay review --help`).",
     "locks": "Show who holds which files, or take a lock from its holder (`relay locks --help`).",
     "work": "Show the tasks, submit one, or reopen one (`relay work --help`).",
     "sessions": "Show the sessions of agents, or end one (`relay sessions --help`).",
@@ -43,7 +44,7 @@ COMMANDS = {
     "link": "Print a sign-in link for the page: it works once, within 10 minutes.",
     "log": "Show the daemon's log and follow it.",
     "archive": "Move old entries out of the transcript; they stay searchable.",
-    "worktrees": "Show the agents' worktrees; merge, discard or remove one.",
+    "worktrees": "Show the agents' worktrees; merge, discard or remove one, or run its app.",
     "explore": "Do a task in several ways at once, and keep the best (`relay explore --help`).",
     "merge": "Merge what git cannot, and say what conflicts (`relay merge --help`).",
     "land": "Land agents' branches by a queue that tests them together (`relay land --help`).",
@@ -71,6 +72,7 @@ _ELSEWHERE = {
     "demo": "relay.app.demo.story",
     "inbox": "relay.app.needs.command",
     "notify": "relay.app.notify.command",
+    "review": "relay.app.review.command",
 }
 _OWN = frozenset(
     {
@@ -94,6 +96,7 @@ _OWN = frozenset(
         "fleet",
         "inbox",
         "notify",
+        "review",
     }
 )
 #: Those that print with rich, or may run an executor that does.

@@ -38,6 +38,7 @@ SECTIONS = frozenset(
         "notify",
         "postgres",
         "fleet",
+        "worktrees",
         "airspace",
         "coordination",
         "timeline",

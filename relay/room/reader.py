@@ -12,6 +12,7 @@ from relay.log.encoding import dumps
 from relay.log.events import Event
 from relay.log.follow import tail
 from relay.model import Board, Fault, Holds, Message, Refusal
+from relay.room.dispatch import usage
 from relay.room.dispatch.roster import Roster
 from relay.room.dispatch.running import RunningTurns
 from relay.room.dispatch.view_queries import agents_json
@@ -132,6 +133,11 @@ class Reader:
         return await self._store.read(
             lambda tx: agents_json(tx, self._roster.members, self._turns.by_agent, now, only)
         )
+
+    async def usage(self) -> dict[str, Any]:
+        """What the agents' turns used today, and by hour (docs/http.md)."""
+        now = self._clock()
+        return (await self._store.read(lambda tx: usage.day_use(tx, now))).as_json()
 
     async def agent_log(self, name: str, *, limit: int = 200) -> list[dict[str, str]]:
         self.require_agent(name)

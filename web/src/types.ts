@@ -150,12 +150,15 @@ export interface Agent {
   detail: string;
   fix: string;
   version: string;
+  /** One line on what it is for. */
+  about?: string;
   /** How it hears what is said while it works. */
   limits?: { window: string; used_percent: number; resets_at: string | null }[];
   channel?: { name: string; hears: "boundary" | "next"; why: string };
   breaker: { state: "closed" | "open" | "half_open"; failures: number; threshold: number; retry_at: Time };
   parked_until: Time;
-  running: { job: number; message_id: string; since: Time } | null;
+  /** `asked`: who asked, and how it begins; `tool`: its last one. */
+  running: { job: number; message_id: string; since: Time; asked?: { by: string; text: string }; tool?: string } | null;
   queued: number;
   /** The member of the fleet where it lives, "" = the one whose page this is. */
   member?: string;

@@ -121,5 +121,12 @@ class WorktreeRoom:
         """Keep an event of the change, and tell the room of it, in one transaction; `also`: what else is written in
         it."""
 
+    async def leave(self, agent: str, by: str, *, discarding: bool) -> None:
+        """Before an agent's worktree is removed, or its work discarded: end what runs there, and archive it. Raises
+        Refusal, and then nothing is taken away."""
+
+    async def check_space(self, agent: str) -> None:
+        """Raise UnusableCheckout where no new worktree may be made."""
+
     async def report_trouble(self, trouble: str, member: str) -> None:
         """Tell the room once why the agents of this member have no worktrees; "" = those of the room's one relay."""

@@ -134,6 +134,7 @@ class Daemon:
             # From here on: whatever a start takes, it is no absence.
             parts.supervisor.start("fleet", lambda: self._stay_sole(parts.fleet.run))
         await parts.recovery.recover()
+        await asyncio.to_thread(parts.worktrees.desk.end_left)
         await parts.settle_before_work()
         await parts.agent_keys.clear(died_here if is_shared(store) else holder_is_dead)
         await parts.agent_keys.provide(parts.agents.types())
@@ -200,6 +201,7 @@ class Daemon:
         start("tasks-file", TasksFile(parts.store, settings.tasks_path).run)
         start("config", parts.reload.watch)
         start("worktrees", parts.worktrees.run)
+        start("worktrees-desk", parts.worktrees.desk.run)
         start("attached-sessions", parts.attached.run)
         start("attached-codex", parts.codex_waker.run)
         start("attached-writes", parts.shell_writes.run)

@@ -33,6 +33,8 @@ from relay.app.merge.resolving import ConflictService
 from relay.app.needs.budgets import BudgetOrders
 from relay.app.needs.inbox import NeedsInbox
 from relay.app.notify.teller import Teller, inbox_of
+from relay.app.review.reviews import Reviews
+from relay.app.review.suggestions import Suggestions
 from relay.app.runtime.instance import InstanceRecord
 from relay.app.runtime.room_token import RoomToken
 from relay.app.verification.metrics.gauges import MetricGauges
@@ -49,6 +51,7 @@ from relay.app.wiring.memory.turn_memories import TurnMemories
 from relay.app.wiring.room_actions import TimelineActions
 from relay.app.wiring.timeline import TimelineRecording
 from relay.app.wiring.timeline_journal import TimelineJournal
+from relay.app.worktrees.desk import TendingOrders
 from relay.base.durations import now_iso
 from relay.base.git_checkouts import top_of
 from relay.config.settings import LiveSettings, Settings
@@ -87,6 +90,8 @@ from relay.store.ports import Store
 from relay.timeline.rewind import history
 
 log = structlog.get_logger(__name__)
+#: What the reviews carry out.
+REVIEWING = (actions.ShowReview, actions.MarkReviewed, actions.ApplySuggestion)
 
 
 class Parts:
@@ -109,7 +114,7 @@ class Parts:
         holds = RoomHolds(fold=fold, root=top_of(now.repo))
 
         self.states = AgentStates(store, self.live, self.roster, self.turns)
-        self.worktrees = WorktreeParts(store, settings, judge, self.roster, holds)
+        self.worktrees = WorktreeParts(store, settings, judge, self.roster, holds, self.live)
         services = services_of(
             store,
             settings,
@@ -244,6 +249,8 @@ class Parts:
         self.teller = Teller(
             store, settings, inbox_of(store, self.needs), lambda: self.overview.address, clock
         )
+        suggestions = Suggestions(store, registry, self.worktrees.actions, self.worktrees.branch_updates)
+        self.reviews = Reviews(store, registry, suggestions, settings)
         handlers = ActionHandlers(
             board,
             self.roster,
@@ -258,11 +265,14 @@ class Parts:
             outside={
                 actions.Resolve: self.conflict_service,
                 actions.RaiseBudget: BudgetOrders(self.reload),
+                **dict.fromkeys(REVIEWING, self.reviews),
+                **dict.fromkeys((actions.RunApp, actions.StopApp, actions.SetUp), self.worktrees.desk),
             },
             orders={
                 actions.Exploring: ExplorationActions(settings, registry),
                 actions.Verifying: self.verification.orders,
                 actions.Needing: self.needs,
+                actions.Tending: TendingOrders(self.worktrees.desk.apps),
             },
         )
         self.steward = Steward(

@@ -40,8 +40,10 @@ from relay.room.parsing.wings import (
     memory,
     merging,
     needs,
+    review,
     timeline,
     verification,
+    worktrees,
 )
 
 
@@ -205,6 +207,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command("/help [command]", "explain the commands, or one of them", "/help move", _show_help),
     Command("/who", "show who is here and how the agents are", "/who", _bare(actions.ShowWho())),
+    Command("/cost", "show what the agents' turns cost since midnight", "/cost", _bare(actions.ShowCost())),
     Command("/queue", "show what waits, what runs and what went wrong", "/queue", _bare(actions.ShowQueue())),
     Command(
         "/route m<number> AGENT...",
@@ -283,7 +286,9 @@ COMMANDS: tuple[Command, ...] = (
     *handoffs.COMMANDS,
     *explorations.COMMANDS,
     *needs.COMMANDS,
+    *review.COMMANDS,
     *verification.COMMANDS,
+    *worktrees.COMMANDS,
     *timeline.COMMANDS,
     *memory.COMMANDS,
 )

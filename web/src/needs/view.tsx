@@ -37,18 +37,33 @@ function About({ names }: { names: string }) {
   return <>{names.split(" and ").map((name, i) => <span key={name}>{i > 0 && <span class="muted"> and </span>}<Who name={name} /></span>)}</>;
 }
 
+/** Gives what puts the focus where it was, once its button is gone: to the same card, the next one, or the heading. */
+function keepFocus(card: HTMLElement): () => void {
+  const view = card.closest("section")!;
+  const at = [...card.parentElement!.children].indexOf(card);
+  const had = card.contains(document.activeElement);
+  return () => {
+    if (!had || document.activeElement !== document.body) return;
+    const cards = view.querySelectorAll(".needs > li");
+    (cards[Math.min(at, cards.length - 1)]?.querySelector("button") ?? view.querySelector("h2"))?.focus();
+  };
+}
+
 function Card({ need }: { need: Need }) {
   const [busy, setBusy] = useState(false);
   const [asks, setAsks] = useState<NeedAction | null>(null);
   const [refused, setRefused] = useState("");
   const field = useRef<HTMLTextAreaElement>(null);
+  const place = useRef<HTMLLIElement>(null);
   useEffect(() => field.current?.focus(), [asks]);
   const kind = kindOf(need);
   const run = async (action: NeedAction, text = ""): Promise<void> => {
+    const backTo = keepFocus(place.current!);
     setBusy(true);
     setRefused("");
     const { said, done, undo } = await actOn(need, action.name, text);
     setBusy(false);
+    requestAnimationFrame(backTo);
     if (!done) return setRefused(said);
     setAsks(null);
     toast(said.replace(/`/g, "").split("\n")[0]!, undo ? { action: { label: "Undo", run: () => void attempt(takeBack(undo)) }, long: true } : {});
@@ -56,7 +71,7 @@ function Card({ need }: { need: Need }) {
   const ends = instant(need.ends_at);
   const way = opens(need);
   return (
-    <li>
+    <li ref={place}>
       <article class={`need ${kind.urgent ? "need-urgent" : ""}`} data-testid="need" data-need={need.id} data-kind={need.kind} aria-label={`${kind.name}: ${need.about}`}>
         <header>
           <span class="need-kind"><Icon name={kind.icon} size={15} /> {kind.name}</span>
@@ -107,7 +122,7 @@ export default function NeedsView() {
   const told = wanted.value.size > 0 && standing.value === "granted";
   return (
     <section class="view needs-view" aria-label="Needs you" data-testid="needs-view">
-      <header class="view-head"><h2>Needs you</h2><span class="muted">{all.length ? `${counted(all.length, "thing")}, the newest first` : ""}</span>
+      <header class="view-head"><h2 tabIndex={-1}>Needs you</h2><span class="muted">{all.length ? `${counted(all.length, "thing")}, the newest first` : ""}</span>
         <button type="button" class="button small notify-open" onClick={() => setAsksHow(true)} aria-haspopup="dialog" data-on={told} data-testid="notify-open"><Icon name="bell" size={14} /> {told ? "Notifications are on" : wanted.value.size ? "Notifications are refused" : "Notify me"}</button>
       </header>
       {asksHow && <NotifyDialog onClose={() => setAsksHow(false)} />}
