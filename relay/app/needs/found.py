@@ -79,8 +79,9 @@ def _settled(advisory: Advisory, paused: Collection[str]) -> bool:
     )
 
 
-def permissions(pending: Sequence[Pending]) -> list[Need]:
-    """What agents ask people for."""
+def permissions(pending: Sequence[Pending], *, numbered: bool = True) -> list[Need]:
+    """What agents ask people for. `numbered`: by its number, as people say it; of another member of the fleet, which
+    counts for itself, by its id."""
     found = []
     for asked in pending:
         request = asked.request
@@ -88,7 +89,11 @@ def permissions(pending: Sequence[Pending]) -> list[Need]:
             NeedAction(
                 f"option-{place}",
                 short(option.name, MOST_LABEL),
-                actions.Permit(references.request(asked.number), str(place), allow=option.kind in ALLOW),
+                actions.Permit(
+                    references.request(asked.number) if numbered else asked.id,
+                    str(place),
+                    allow=option.kind in ALLOW,
+                ),
             )
             for place, option in enumerate(asked.options, 1)
         )

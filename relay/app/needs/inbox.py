@@ -12,7 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from relay.app.needs import found, work
+from relay.app.needs.elsewhere import NeedsElsewhere
 from relay.app.needs.need import Kind, Need
+from relay.app.needs.words import unheard
 from relay.base.durations import clock_time, parse_iso, rough_duration
 from relay.base.terminal_text import flat
 from relay.config.settings import LiveSettings
@@ -48,6 +50,8 @@ class NeedsInbox:
     ) -> None:
         self._roster, self._turns, self._board, self._permissions = roster, turns, board, permissions
         self._settings, self._clock = settings, clock
+        #: What other members of the fleet have, and which of them cannot be reached.
+        self.elsewhere: NeedsElsewhere | None = None
 
     async def read(self, tx: Tx) -> list[Need]:
         """What needs a person now, the newest first."""
@@ -72,6 +76,15 @@ class NeedsInbox:
             *await work.exploration_needs(tx),
             *await found.held(tx),
             *await work.not_landed(tx, members, now),
+            *(await self.elsewhere.read(tx) if self.elsewhere else ()),
+        ]
+
+    def own(self) -> list[Need]:
+        """What only this member of the fleet knows of, as it tells it to the others."""
+        quiet_s = self._settings.current.room.silent_after_s
+        return [
+            *found.permissions(self._permissions.pending, numbered=False),
+            *found.silent(self._working(), quiet_s, self._clock()),
         ]
 
     def _working(self) -> dict[str, tuple[float, float]]:
@@ -85,7 +98,7 @@ class NeedsInbox:
     async def carry_out(self, tx: Tx, action: Needing, *, by: str, cause: Sequence[str] = ()) -> str:
         """`/inbox` and `/later`; the room's answer, as markdown. Raises Refusal."""
         if isinstance(action, ShowNeeds):
-            return said(await self.read(tx), self._clock())
+            return said(await self.read(tx), self._clock(), self.elsewhere.away if self.elsewhere else ())
         assert isinstance(action, PutOff)
         now = self._clock()
         later = {id: until for id, until in (await _put_off(tx)).items() if until > now}
@@ -110,10 +123,12 @@ async def _put_off(tx: Tx) -> dict[str, float]:
     return dict(json.loads(await events.setting(tx, _LATER) or "{}"))
 
 
-def said(needs: Sequence[Need], now: float) -> str:
-    """The inbox for people, as markdown in which texts of others shape nothing. Pure."""
+def said(needs: Sequence[Need], now: float, away: Sequence[str] = ()) -> str:
+    """The inbox for people, as markdown in which texts of others shape nothing. `away`: members of the fleet that
+    cannot be reached. Pure."""
+    unknown = f"\n\n{markdown.plain(unheard(away))}" if away else ""
     if not needs:
-        return "Nothing needs you."
+        return f"Nothing needs you.{unknown}"
     many = len(needs) != 1
     lines = [f"{len(needs)} thing{'s' * many} need{'s' * (not many)} you:", ""]
     for need in needs[:MOST_SAID]:
@@ -125,7 +140,7 @@ def said(needs: Sequence[Need], now: float) -> str:
         ]
     if len(needs) > MOST_SAID:
         lines.append(f"- and {len(needs) - MOST_SAID} more: the page and `relay inbox` show all.")
-    return "\n".join(lines)
+    return "\n".join(lines) + unknown
 
 
 def _typed(button: dict[str, Any]) -> str:

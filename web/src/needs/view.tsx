@@ -10,7 +10,7 @@ import "../style/worktrees.css";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { actOn, loadNeeds, needs, needsProblem, takeBack } from "../state/needs";
 import { roomNow } from "../state/locks";
-import { agents } from "../state/room";
+import { agents, fleet } from "../state/room";
 import { agentPanel, follow, show, showAirspace } from "../state/view";
 import { ago, counted, full, instant, span } from "../text/format";
 import type { Need, NeedAction } from "../types";
@@ -119,6 +119,7 @@ export default function NeedsView() {
   useEffect(() => void loadNeeds(), []);
   const [asksHow, setAsksHow] = useState(false);
   const all = needs.value;
+  const away = (fleet.value?.members ?? []).filter((member) => member.state === "away").map((member) => member.name);
   const told = wanted.value.size > 0 && standing.value === "granted";
   return (
     <section class="view needs-view" aria-label="Needs you" data-testid="needs-view">
@@ -127,6 +128,7 @@ export default function NeedsView() {
       </header>
       {asksHow && <NotifyDialog onClose={() => setAsksHow(false)} />}
       <div class="needs-body">
+        {away.length > 0 && <p class="muted needs-away" role="status">{away.join(" and ")} cannot be reached: what agents there ask for, and whether they are silent, is not known.</p>}
         {needsProblem.value && <p class="problem" role="alert"><Words text={needsProblem.value} /></p>}
         {all.length > 0 ? (
           <ul class="needs">{all.map((need) => <Card key={need.id} need={need} />)}</ul>
