@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Locator, Page, expect
 
+from tests.browser.axe import everywhere, violations
 from tests.browser.person import Person, shot
 from tests.outside import agent, eventually, room, settings
 
@@ -156,6 +157,7 @@ async def test_a_hidden_page_notifies_of_each_new_need_once(chromium: Browser, t
             await asks.click()
         await expect(page.get_by_test_id("notify-standing")).to_contain_text("refuses notifications")
         await expect(asks).not_to_be_checked()
+        assert await violations(page) == []
         await page.keyboard.press("Escape")
 
         # Allowed: one kind is turned on, by keyboard, and is kept in this browser.
@@ -166,6 +168,8 @@ async def test_a_hidden_page_notifies_of_each_new_need_once(chromium: Browser, t
         await asks.press("Space")
         await expect(asks).to_be_checked()
         await shot(page, "notify-1280-light")
+        assert await everywhere(page) == []
+        await page.set_viewport_size({"width": 1280, "height": 800})
         await page.get_by_test_id("notify-trial").click()
         assert [one["tag"] for one in await page.evaluate("seen.shown")] == ["relay-trial"]
         await dialog.get_by_role("button", name="Close").click()

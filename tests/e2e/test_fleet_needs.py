@@ -9,6 +9,7 @@ from tests.e2e.test_acp import speaker
 from tests.e2e.test_fleet import fleet_of
 from tests.e2e.test_fleet_people import page, people
 from tests.e2e.test_inbox import act, comes, goes, names, needs
+from tests.e2e.test_notify import pocket
 from tests.outside import Outside, agent, eventually
 
 
@@ -59,3 +60,40 @@ async def says(room: Outside) -> bool:
     asked = await room.post("/inbox")
     told = str((await room.reply_to(asked["id"], "RELAY"))["body"])
     return "M2 cannot be reached: what agents there ask for" in told
+
+
+async def test_one_member_tells_places_outside_and_the_next_leader_goes_on(open_room: Open) -> None:
+    asks = '- say: "Which of the two do you want?"\n'
+    one, two = await fleet_of(open_room, [agent("ALFA", "asks.yaml")], [agent("BRAVO", "asks.yaml")])
+    async with pocket() as outside:
+        place = f'"notify": [{{"name": "desk", "url": "{outside.url}/desk"}}],\n  "fleet":'
+        for room in (one, two):
+            (room.folder / "asks.yaml").write_text(asks)
+            room.configure(room.path.read_text().replace('"fleet":', place))
+            await room.start()
+        await one.post("@ALFA keep the visits")
+        await one.post("@BRAVO keep the names")
+
+        def told(name: str) -> list[str]:
+            return [request.id for request in outside.at("/desk") if request.json["about"] == name]
+
+        async def both() -> bool:
+            return bool(told("ALFA") and told("BRAVO"))
+
+        await eventually(both, "both questions at the desk")
+        # Whoever leads is killed; who leads next begins from what was told.
+        first = (await one.get("/api/state"))["fleet"]["leader"]
+        (one if first == "M1" else two).kill()
+        left, name = (two, "BRAVO") if first == "M1" else (one, "ALFA")
+
+        async def leads() -> bool:
+            return bool((await left.get("/api/state"))["fleet"]["leader"] not in ("", first))
+
+        await eventually(leads, "another member leads")
+        await left.post(f"/steer @{name} the table")
+
+        async def again() -> bool:
+            return len(set(told(name))) == 2
+
+        await eventually(again, "its next question at the desk")
+        assert len({*told("ALFA"), *told("BRAVO")}) == 3, "each need once, by one member"
