@@ -1,5 +1,6 @@
 /** The shapes of docs/http.md. Cursors are opaque: they are stored and given back, never compared. */
 
+import type { WorktreeRuns } from "./worktree_types";
 import type { Advisory, AirspaceState, Choice } from "./airspace_types";
 import type { Level, Time } from "./basic_types";
 import type { Lock, Session, Task } from "./coordination_types";
@@ -287,6 +288,7 @@ export type Frame =
   | { cursor: string | null; type: "session"; data: { change: "started" | "ended"; session: Session } }
   | { cursor: string | null; type: "verification" | "approval" | "landing"; data: { change: string; number: number; agent: string | null; state: string | null } }
   | { cursor: string | null; type: "output"; data: { verification: number; policy: string; tail: string } }
+  | { cursor: string | null; type: "worktree"; data: WorktreeRuns }
   | { cursor: string | null; type: "stream"; data: StreamPiece }
   | { cursor: string | null; type: "people"; data: { people: string[]; people_at?: Record<string, string> } }
   | { cursor: string | null; type: "dispatcher"; data: DispatcherState }

@@ -320,4 +320,8 @@ ROOM_ROUTES = (
         body=_WHO,
     ),
     RoomRoute("POST", "/api/worktrees/{agent}/remove", "Remove one.", body=_WHO),
+    RoomRoute("GET", "/api/worktrees/{agent}/app", "What runs in one, and what it printed."),
+    RoomRoute("POST", "/api/worktrees/{agent}/run", "Start the app of its branch.", body=_WHO),
+    RoomRoute("POST", "/api/worktrees/{agent}/stop", "End the app of its branch.", body=_WHO),
+    RoomRoute("POST", "/api/worktrees/{agent}/setup", "Set it up again.", body=_WHO),
 )
