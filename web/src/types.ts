@@ -109,6 +109,8 @@ export interface Job {
   started_at: Time;
   ended_at: Time;
   answer_id: string | null;
+  /** What it is about, in short; only what was read has it, not what was told. */
+  asked?: { number: number; by: string; text: string } | null;
   /** The number of the job that this one was taken together with. */
   folded_into: number | null;
   /** When its agent heard it in the middle of a turn, and after which tool ("" = none); null = with a turn's prompt. */

@@ -292,12 +292,20 @@ COMMANDS: tuple[Command, ...] = (
     *timeline.COMMANDS,
     *memory.COMMANDS,
 )
+#: A whole message.
+_HELP = re.compile(r"(?:help|\?)[?!.\s]*", re.IGNORECASE)
 _BY_NAME = {spec.name: spec for spec in COMMANDS}
+
+
+def _typed(body: str) -> str:
+    """The body from its first sign. Who only says "help" asks the room: no agent can know what its commands are."""
+    text = body.lstrip()
+    return "/help" if _HELP.fullmatch(text) else text
 
 
 def is_command(body: str) -> bool:
     """Whether `parse` would take the body for a command, right or wrong."""
-    text = body.lstrip()
+    text = _typed(body)
     return text.rstrip() == "/" or COMMAND_WORD.match(text) is not None
 
 
@@ -306,7 +314,7 @@ def parse(body: str, agents: Iterable[str] = ()) -> Action | Problem | None:
 
     `agents` are the names of the configured agents; those in a command come back spelled like them.
     """
-    text = body.lstrip()
+    text = _typed(body)
     if text.rstrip() == "/":
         return Problem("/", "There is nothing after the slash. `/help` lists the commands.")
     word = COMMAND_WORD.match(text)

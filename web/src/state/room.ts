@@ -110,7 +110,7 @@ function putJobs(changed: readonly Job[]): void {
   const next = new Map(jobs.value);
   const touched = new Map<string, Job[]>();
   for (const job of changed) {
-    next.set(job.id, job);
+    next.set(job.id, job.asked ? job : { ...job, asked: next.get(job.id)?.asked });
     const list = touched.get(job.message_id) ?? receiptsOf(job.message_id).value;
     touched.set(job.message_id, [...list.filter((j) => j.id !== job.id), job].sort((a, b) => a.id - b.id));
   }

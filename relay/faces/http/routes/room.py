@@ -140,7 +140,7 @@ class RoomRoutes:
             )
         limit = query.whole("limit", 200, high=1000)
         jobs = await self._room.reader.jobs(state=state, messages=messages, limit=limit)
-        return _packed({"jobs": [job.as_json() for job in jobs]})
+        return _packed({"jobs": jobs})
 
     async def tasks(self, request: web.Request) -> web.Response:
         status = Query(request, "status").text("status")
