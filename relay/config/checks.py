@@ -262,6 +262,8 @@ def describe(kind: Any, rules: Mapping[str, Any]) -> str:
 
 
 def _plural(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return f"strings ({describe(kind, _ITEM)})"
     return {str: "strings", Path: "paths", int: "whole numbers", float: "numbers"}.get(kind, "objects")
 
 

@@ -35,6 +35,7 @@ SECTIONS = frozenset(
         "room",
         "storage",
         "landing",
+        "notify",
         "postgres",
         "fleet",
         "worktrees",

@@ -81,10 +81,11 @@ class WorktreesService:
         if self._registry.find(agent) is None:
             raise missing(self._registry, agent, words)
 
-    async def diff(self, agent: str) -> dict[str, Any] | None:
-        """What a worktree changes against its base; None: no such worktree. Raises Refusal."""
+    async def diff(self, agent: str, path: str = "") -> dict[str, Any] | None:
+        """What a worktree changes against its base, with the text of one file where `path` names it; None: no such
+        worktree. Raises Refusal."""
         try:
-            return await difference(self._registry, agent)
+            return await difference(self._registry, agent, path)
         except GitError as error:
             raise Refusal(f"git could not show it: {error}.") from error
 

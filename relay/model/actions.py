@@ -19,6 +19,7 @@ from typing import Any
 from relay.model import references
 from relay.model.orders.action import COMMAND_WORD, Action, Answer, OfAgent, OfAgents, mentioned
 from relay.model.orders.needs import Needing, PutOff, RaiseBudget, ShowNeeds
+from relay.model.orders.review import ApplySuggestion, MarkReviewed, SendReview, ShowReview
 from relay.model.orders.verification import (
     Approve,
     Land,
@@ -49,6 +50,10 @@ class ShowWho(Action, word="/who"):
 
 class ShowQueue(Action, word="/queue"):
     """What runs, what waits and what went wrong."""
+
+
+class ShowCost(Action, word="/cost"):
+    """What the agents' turns cost since midnight."""
 
 
 class ShowAirspace(Action, word="/airspace"):

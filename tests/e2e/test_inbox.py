@@ -67,7 +67,8 @@ async def test_what_needs_a_person_comes_is_acted_on_and_is_gone(tmp_path: Path)
         await told.post("@AVA keep the visits, please")
         question = await comes(told, "question")
         assert (question["about"], question["text"]) == ("AVA", "Which of the two do you want?")
-        assert (await act(told, question["id"], "answer", text="The table."))["success"]
+        answered = await act(told, question["id"], "answer", text="The table.")
+        assert (answered["success"], answered["undo"]) == (True, None)
         await goes(told, question["id"])
 
         # A circuit that opened: the message goes to another agent, and the attempt is made at once.
@@ -84,7 +85,8 @@ async def test_what_needs_a_person_comes_is_acted_on_and_is_gone(tmp_path: Path)
         budget = await comes(told, "budget")
         skipped = await told.post("@BEN two")
         await told.until_job(skipped["id"], "BEN", "skipped")
-        assert (await act(told, budget["id"], "raise"))["success"]
+        raised = await act(told, budget["id"], "raise")
+        assert (raised["success"], raised["undo"]) == (True, "/budget @BEN turns_per_hour 1")
         assert json.loads(told.path.read_text())["agents"][1]["budget"] == {"turns_per_hour": 2}
         missed = await comes(told, "unanswered")
         assert missed["about"] == "BEN" and budget["id"] not in await needs(told)
@@ -96,6 +98,7 @@ async def test_what_needs_a_person_comes_is_acted_on_and_is_gone(tmp_path: Path)
         budget = await comes(told, "budget")
         ran = await told.relay("inbox", budget["id"], "wait")
         assert ran.code == 0 and "put `budget:BEN` off until" in ran.out
+        assert "`/later budget:BEN undo` in the room takes it back." in ran.out
         assert budget["id"] not in await needs(told)
         await told.post("/later budget:BEN undo")
         await comes(told, "budget")

@@ -2,6 +2,7 @@
 
 import { computed, signal } from "@preact/signals";
 import { personName } from "./state/prefs";
+import type { Usage } from "./text/usage";
 import type { Advisory, AirspaceState, Choice, Precision } from "./airspace_types";
 import type { Held } from "./coordination_types";
 import type { Entry, Job, Need, PermissionRequest, RoomState } from "./types";
@@ -157,6 +158,7 @@ export const api = {
   retry: (job: number) => call<{ reason?: string }>("POST", `/api/queue/${job}/retry`, signed({})),
   agentDo: (agent: string, action: "pause" | "resume" | "cancel" | "try") =>
     call<{ reason?: string }>("POST", `/api/agents/${quote(agent)}/${action}`, signed({})),
+  usage: () => call<Usage>("GET", "/api/usage"),
   held: () => call<Held>("GET", "/api/locks"),
   airspace: (files: "all" | "touched") => call<AirspaceState>("GET", `/api/airspace${query({ files })}`),
   advisories: (limit: number) =>
@@ -176,7 +178,7 @@ export const api = {
     call<{ reason?: string }>("POST", `/api/conflicts/c${number}`, signed({ choice, text })),
   needs: () => call<Need[]>("GET", "/api/needs"),
   actOnNeed: (id: string, action: string, text: string) =>
-    call<{ reason?: string }>("POST", `/api/needs/${quote(id)}`, signed({ action, text: text || undefined })),
+    call<{ reason?: string; undo: string | null }>("POST", `/api/needs/${quote(id)}`, signed({ action, text: text || undefined })),
   permissions: async () => (await call<{ requests: PermissionRequest[] }>("GET", "/api/permissions")).requests,
   decide: (request: string, option: string) =>
     call<{ reason?: string }>("POST", `/api/permissions/${quote(request)}`, signed({ option })),

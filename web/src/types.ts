@@ -110,6 +110,8 @@ export interface Job {
   started_at: Time;
   ended_at: Time;
   answer_id: string | null;
+  /** What it is about, in short; only what was read has it, not what was told. */
+  asked?: { number: number; by: string; text: string } | null;
   /** The number of the job that this one was taken together with. */
   folded_into: number | null;
   /** When its agent heard it in the middle of a turn, and after which tool ("" = none); null = with a turn's prompt. */
@@ -151,12 +153,15 @@ export interface Agent {
   detail: string;
   fix: string;
   version: string;
+  /** One line on what it is for. */
+  about?: string;
   /** How it hears what is said while it works. */
   limits?: { window: string; used_percent: number; resets_at: string | null }[];
   channel?: { name: string; hears: "boundary" | "next"; why: string };
   breaker: { state: "closed" | "open" | "half_open"; failures: number; threshold: number; retry_at: Time };
   parked_until: Time;
-  running: { job: number; message_id: string; since: Time } | null;
+  /** `asked`: who asked, and how it begins; `tool`: its last one. */
+  running: { job: number; message_id: string; since: Time; asked?: { by: string; text: string }; tool?: string } | null;
   queued: number;
   /** The member of the fleet where it lives, "" = the one whose page this is. */
   member?: string;

@@ -211,6 +211,7 @@ class Daemon:
         lead("memory-vectors", parts.vectors.run)
         lead("knowledge", parts.knowledge.run)
         lead("knowledge-model", parts.knowledge.read_with_model)
+        lead("notify", parts.teller.run)
         start("timeline-rewinds", parts.settle_rewinds)
         lead("handoffs", parts.handoffs.run)
         lead("explorations", parts.explorations.run)

@@ -32,6 +32,9 @@ from relay.app.merge.exploration.worker import ExplorationWorker
 from relay.app.merge.resolving import ConflictService
 from relay.app.needs.budgets import BudgetOrders
 from relay.app.needs.inbox import NeedsInbox
+from relay.app.notify.teller import Teller, inbox_of
+from relay.app.review.reviews import Reviews
+from relay.app.review.suggestions import Suggestions
 from relay.app.runtime.instance import InstanceRecord
 from relay.app.runtime.room_token import RoomToken
 from relay.app.verification.metrics.gauges import MetricGauges
@@ -87,6 +90,8 @@ from relay.store.ports import Store
 from relay.timeline.rewind import history
 
 log = structlog.get_logger(__name__)
+#: What the reviews carry out.
+REVIEWING = (actions.ShowReview, actions.MarkReviewed, actions.ApplySuggestion)
 
 
 class Parts:
@@ -241,6 +246,11 @@ class Parts:
         self.services.conflicts.standing = self.conflict_service.standing
         self.reload = Reload(settings, self)
         self.needs = NeedsInbox(self.roster, self.turns, board, self.permissions, settings, clock=clock)
+        self.teller = Teller(
+            store, settings, inbox_of(store, self.needs), lambda: self.overview.address, clock
+        )
+        suggestions = Suggestions(store, registry, self.worktrees.actions, self.worktrees.branch_updates)
+        self.reviews = Reviews(store, registry, suggestions, settings)
         handlers = ActionHandlers(
             board,
             self.roster,
@@ -255,6 +265,7 @@ class Parts:
             outside={
                 actions.Resolve: self.conflict_service,
                 actions.RaiseBudget: BudgetOrders(self.reload),
+                **dict.fromkeys(REVIEWING, self.reviews),
                 **dict.fromkeys((actions.RunApp, actions.StopApp, actions.SetUp), self.worktrees.desk),
             },
             orders={

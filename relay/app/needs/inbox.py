@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from relay.app.needs import found
+from relay.app.needs import found, work
 from relay.app.needs.need import Kind, Need
 from relay.base.durations import clock_time, parse_iso, rough_duration
 from relay.base.terminal_text import safe_line
@@ -58,17 +58,17 @@ class NeedsInbox:
         return [
             *await found.collisions(tx, members),
             *found.permissions(self._permissions.pending),
-            *await found.approval_needs(tx),
-            *await found.conflict_needs(tx),
+            *await work.approval_needs(tx),
+            *await work.conflict_needs(tx),
             *agents,
             *await found.unanswered(tx, members, [need.about for need in agents], now),
             *await found.tasks(tx, self._board),
             *await found.questions(tx, members, now),
             *found.silent(self._working(), self._settings.current.room.silent_after_s, now),
-            *await found.handoff_needs(tx),
-            *await found.exploration_needs(tx),
+            *await work.handoff_needs(tx),
+            *await work.exploration_needs(tx),
             *await found.held(tx),
-            *await found.not_landed(tx, members, now),
+            *await work.not_landed(tx, members, now),
         ]
 
     def _working(self) -> dict[str, tuple[float, float]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from relay.base.durations import iso
 from relay.model import Fault, Refusal
-from relay.model.actions import Action
+from relay.model.actions import Action, PutOff
 
 Json = dict[str, Any]
 
@@ -31,22 +31,45 @@ class Kind(StrEnum):
     HELD = "held"
     NOT_LANDED = "not_landed"
 
+    @property
+    def urgent(self) -> bool:
+        """It keeps somebody from working, or is refused when nobody answers."""
+        return self in (Kind.COLLISION, Kind.PERMISSION, Kind.CONFLICT, Kind.FAILED_AGENT)
+
+    @property
+    def called(self) -> str:
+        """What people call it. The page has the same words (web/src/needs/words.ts)."""
+        return _TITLES.get(self, self.value.replace("_", " ").capitalize())
+
+
+_TITLES = {
+    Kind.BUDGET: "Budget spent",
+    Kind.UNANSWERED: "Not answered",
+    Kind.TASK: "Failed task",
+    Kind.EXPLORATION: "Variants",
+    Kind.HELD: "Talk is held",
+    Kind.NOT_LANDED: "Did not land",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class NeedAction:
     """A button. `name`: one word, its own among those of its need; `action`: what it orders. `asks`: the field of the
-    action that the person's own text becomes, "" = none; `asked`: what the text is, in words."""
+    action that the person's own text becomes, "" = none; `asked`: what the text is, in words. `undo`: what takes it
+    back, None = nothing does."""
 
     name: str
     label: str
     action: Action
     asks: str = ""
     asked: str = ""
+    undo: Action | None = None
 
     def ordered(self, text: str | None) -> Action:
         """The action, with the person's text where it takes one. Raises Refusal."""
-        text = (text or "").strip()
-        if bool(text) != bool(self.asks):
+        # Lines of a file keep what they begin with.
+        text = (text or "").strip("\r\n") if self.asks == "lines" else (text or "").strip()
+        if bool(text.strip()) != bool(self.asks):
             fix = f"Send `text`: {self.asked}." if self.asks else "Send no `text`."
             wrong = "needs a text" if self.asks else "takes no text"
             raise Refusal(f"{self.label} {wrong}.", fix, Fault.MALFORMED)
@@ -61,6 +84,11 @@ class NeedAction:
             "command": self.action.line(),
             "asks": self.asked or None,
         }
+
+
+def later(label: str, need: str, name: str = "later") -> NeedAction:
+    """The button that puts a need off."""
+    return NeedAction(name, label, PutOff(need), undo=PutOff(need, undo=True))
 
 
 @dataclass(frozen=True, slots=True)

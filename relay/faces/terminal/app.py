@@ -77,7 +77,10 @@ class RoomCompleter(Completer):
         before = document.text_before_cursor
         word = before[max(before.rfind(" "), before.rfind("\n")) + 1 :]
         if word.startswith("@"):
-            names = [(name, str(each.get("detail") or "")) for name, each in self._view.agents.items()]
+            names = [
+                (name, str(each.get("about") or each.get("detail") or ""))
+                for name, each in self._view.agents.items()
+            ]
             names += [
                 (visitor.name, "on its own: reads it when it next looks")
                 for visitor in self._view.locks.visitors(self._view.agents)

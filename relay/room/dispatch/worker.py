@@ -370,7 +370,7 @@ class WorkerPool:
             "offset": turn.length,
         }
         if tool:
-            data["tool"] = tool
+            data["tool"] = turn.tool = tool
         turn.text.append(text)
         turn.length += len(text.encode("utf-16-le", "surrogatepass")) // 2
         self._live.publish("stream", data)

@@ -33,6 +33,8 @@ GUARDED = (
     | actions.Reject
     | actions.RaiseBudget
     | actions.PutOff
+    | actions.MarkReviewed
+    | actions.ApplySuggestion
     | actions.RunApp
     | actions.StopApp
     | actions.SetUp
@@ -47,7 +49,12 @@ OUTSIDE = (
     | actions.MakeCheckpoint
     | actions.Resolve
     | actions.RaiseBudget
+    | actions.ShowReview
+    | actions.MarkReviewed
+    | actions.ApplySuggestion
     | actions.RunApp
     | actions.StopApp
     | actions.SetUp
 )
+#: Of these: what concerns the one who asks, and no agent.
+OWN = actions.ShowReview | actions.MarkReviewed

@@ -114,7 +114,9 @@ def test_a_text_is_given_where_one_is_taken_and_nowhere_else() -> None:
     asking = NeedAction("reject", "Reject", actions.Reject(3, ""), "reason", "why not")
     assert plain.ordered(None) == actions.TryNow(("AVA",))
     assert asking.ordered(" too large ") == actions.Reject(3, "too large")
-    for action, text in ((plain, "x"), (asking, " "), (asking, None)):
+    lines = NeedAction("choice-4", "Write it", actions.Resolve(2, 4, lines=""), "lines", "the lines")
+    assert lines.ordered("\n    return 1\n") == actions.Resolve(2, 4, lines="    return 1")
+    for action, text in ((lines, " \n"), (plain, "x"), (asking, " "), (asking, None)):
         with pytest.raises(Refusal):
             action.ordered(text)
     need = Need("agent:AVA", Kind.FAILED_AGENT, 0.0, "AVA", "It failed.", (plain,))

@@ -7,7 +7,7 @@ import { discard, sendAgain, type Outgoing } from "../state/outbox";
 import { copyText, personName } from "../state/prefs";
 import { entryOf, now, type Stream } from "../state/room";
 import { callComposer, replyTo, showEntry } from "../state/view";
-import { amount, clock, full, hue, span } from "../text/format";
+import { amount, clock, full, span } from "../text/format";
 import { plainLine } from "../text/markdown";
 import { ref } from "../text/reference";
 import { WasGiven } from "../memory/given";
@@ -164,7 +164,7 @@ function Row({ entry, previous, lit, found }: EntryProps) {
       aria-current={found || undefined}
       tabIndex={-1}
       aria-label={`${entry.speaker}, ${clock(entry.ts)}`}
-      style={{ "--h": String(hue(entry.speaker)) } as Record<string, string>}
+      style={hued(entry.speaker)}
     >
       <div class="gutter">
         {together ? <time class="time" dateTime={entry.ts}>{clock(entry.ts)}</time> : <Avatar name={entry.speaker} kind={entry.kind} />}
@@ -177,8 +177,8 @@ function Row({ entry, previous, lit, found }: EntryProps) {
             {marks.map(([name, why]) => (
               <span key={name} class={`mark mark-${name}`} tabIndex={0} data-tip={why} data-testid={`mark-${name}`}>{name}</span>
             ))}
-            <a class="number" href={`#${ref("m", entry.number)}`} data-tip={full(entry.ts)} onClick={(event) => { event.preventDefault(); void copyLink(entry); }} aria-label={`Copy link to ${ref("m", entry.number)}`}>
-              <time dateTime={entry.ts}>{clock(entry.ts)}</time>
+            <a class="number" href={`#${ref("m", entry.number)}`} data-tip={full(entry.ts)} onClick={(event) => { event.preventDefault(); void copyLink(entry); }}>
+              <time dateTime={entry.ts}>{clock(entry.ts)}</time>{" "}
               <span>{ref("m", entry.number)}</span>
             </a>
           </header>
@@ -205,7 +205,7 @@ function Row({ entry, previous, lit, found }: EntryProps) {
 
 export function StreamRow({ stream }: { stream: Stream }) {
   return (
-    <article class="entry kind-agent streaming" data-testid="stream" style={{ "--h": String(hue(stream.agent)) } as Record<string, string>} aria-busy="true" aria-label={`${stream.agent} is answering`}>
+    <article class="entry kind-agent streaming" data-testid="stream" style={hued(stream.agent)} aria-busy="true" aria-label={`${stream.agent} is answering`}>
       <div class="gutter"><Avatar name={stream.agent} kind="agent" /></div>
       <div class="content">
         <header>
@@ -227,7 +227,7 @@ export function StreamRow({ stream }: { stream: Stream }) {
 export function OutgoingRow({ item }: { item: Outgoing }) {
   const words = { sending: "sending…", waiting: "not sent yet: waiting for the room", sent: "sent", refused: item.problem ?? "refused" }[item.state];
   return (
-    <article class={`entry kind-human mine outgoing outgoing-${item.state}`} data-testid="outgoing" data-state={item.state} style={{ "--h": String(hue(personName.value)) } as Record<string, string>}>
+    <article class={`entry kind-human mine outgoing outgoing-${item.state}`} data-testid="outgoing" data-state={item.state} style={hued(personName.value)}>
       <div class="gutter"><Avatar name={personName.value || "?"} kind="human" /></div>
       <div class="content">
         <header>

@@ -255,6 +255,9 @@ ROOM_ROUTES = (
         body={"option": _SAYING, **_WHO},
         required=("option",),
     ),
+    RoomRoute(
+        "GET", "/api/usage", "What the agents' turns used since midnight, and by hour of the last day."
+    ),
     RoomRoute("GET", "/api/needs", "What needs a person now, the newest first.", lists=True),
     RoomRoute(
         "POST",
@@ -262,6 +265,33 @@ ROOM_ROUTES = (
         "Do one of the things that can be done about it.",
         body={"action": _SAYING, "text": _SAYING, **_WHO},
         required=("action",),
+    ),
+    RoomRoute(
+        "GET",
+        "/api/review/{agent}",
+        "What a branch changes, and what was said of it.",
+        {"name": _TEXT, "path": _TEXT},
+    ),
+    RoomRoute(
+        "POST",
+        "/api/review/{agent}/reviewed",
+        "Mark files as reviewed, until they change.",
+        body={"paths": {**_TEXTS, "items": _SAYING}, "undo": _FLAG, **_WHO},
+        required=("paths",),
+    ),
+    RoomRoute(
+        "POST",
+        "/api/review/{agent}/comments",
+        "Tell the agent what is said of its lines, as one message.",
+        body={"comments": {"type": "array", "items": {"type": "object"}}, **_WHO},
+        required=("comments",),
+    ),
+    RoomRoute(
+        "POST",
+        "/api/review/{agent}/apply",
+        "Commit what a comment suggests onto the branch, or take that back.",
+        body={"comment": _SAYING, "undo": _FLAG, **_WHO},
+        required=("comment",),
     ),
     RoomRoute("GET", "/api/airspace", "How close agents are.", {"files": {"enum": ["all", "touched"]}}),
     RoomRoute("GET", "/api/airspace/history", "How close they were.", {"from": _TIME, "to": _TIME}),
@@ -288,7 +318,7 @@ ROOM_ROUTES = (
         required=("action", "agent"),
     ),
     RoomRoute("GET", "/api/worktrees", "The agents' worktrees."),
-    RoomRoute("GET", "/api/worktrees/{agent}/diff", "What one holds."),
+    RoomRoute("GET", "/api/worktrees/{agent}/diff", "What one holds.", {"path": _TEXT}),
     RoomRoute(
         "GET",
         "/api/worktrees/{agent}/merge",
