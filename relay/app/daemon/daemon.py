@@ -189,6 +189,9 @@ class Daemon:
             start("fleet-members", parts.fleet.follow)
             start("fleet-people-tell", parts.people.tell)
             start("fleet-people-hear", parts.people.hear)
+            if parts.needs.elsewhere is not None:
+                start("fleet-needs-tell", parts.needs.elsewhere.tell)
+                start("fleet-needs-hear", parts.needs.elsewhere.hear)
             start("fleet-stops", parts.steward.stop_turns)
             lead("fleet-watch", parts.fleet.watch)
         start("transcript", parts.transcript.run)

@@ -31,8 +31,9 @@ from relay.app.merge.exploration.room_actions import ExplorationActions
 from relay.app.merge.exploration.worker import ExplorationWorker
 from relay.app.merge.resolving import ConflictService
 from relay.app.needs.budgets import BudgetOrders
+from relay.app.needs.elsewhere import NeedsElsewhere
 from relay.app.needs.inbox import NeedsInbox
-from relay.app.notify.teller import Teller, inbox_of
+from relay.app.notify.teller import Teller, inbox_of, tells
 from relay.app.review.reviews import Reviews
 from relay.app.review.suggestions import Suggestions
 from relay.app.runtime.instance import InstanceRecord
@@ -178,7 +179,7 @@ class Parts:
         )
 
         self.worktrees.watcher.trees.append(self.timeline.tools.changed)
-        self.permissions = PermissionBroker(store, self.live)
+        self.permissions = PermissionBroker(store, self.live, told=lambda: tells(settings, "permission"))
         self.guard = LockGuard(
             store, judge, self.airspace.guard, self.coordination, self.worktrees, self.timeline.tools
         )
@@ -246,6 +247,8 @@ class Parts:
         self.services.conflicts.standing = self.conflict_service.standing
         self.reload = Reload(settings, self)
         self.needs = NeedsInbox(self.roster, self.turns, board, self.permissions, settings, clock=clock)
+        if not self.fleet.alone:
+            self.needs.elsewhere = NeedsElsewhere(store, self.fleet, self.live, self.needs.own)
         self.teller = Teller(
             store, settings, inbox_of(store, self.needs), lambda: self.overview.address, clock
         )

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from relay.airspace.advisories import table, wording
 from relay.airspace.advisories.rules.advisory import Advisory, Steering
-from relay.app.needs.need import Kind, Need, NeedAction, later
-from relay.app.needs.words import sentence, short
+from relay.app.needs.need import MOST_LABEL, Kind, Need, NeedAction, later
+from relay.app.needs.words import named, sentence, short
 from relay.base.durations import clock_time, parse_iso, rough_duration
 from relay.base.terminal_text import flat
 from relay.log import events
@@ -79,20 +79,25 @@ def _settled(advisory: Advisory, paused: Collection[str]) -> bool:
     )
 
 
-def permissions(pending: Sequence[Pending]) -> list[Need]:
-    """What agents ask people for."""
+def permissions(pending: Sequence[Pending], *, numbered: bool = True) -> list[Need]:
+    """What agents ask people for. `numbered`: by its number, as people say it; of another member of the fleet, which
+    counts for itself, by its id."""
     found = []
     for asked in pending:
         request = asked.request
         buttons = tuple(
             NeedAction(
                 f"option-{place}",
-                flat(option.name),
-                actions.Permit(references.request(asked.number), str(place), allow=option.kind in ALLOW),
+                short(option.name, MOST_LABEL),
+                actions.Permit(
+                    references.request(asked.number) if numbered else asked.id,
+                    str(place),
+                    allow=option.kind in ALLOW,
+                ),
             )
             for place, option in enumerate(asked.options, 1)
         )
-        where = f" in {', '.join(map(flat, request.paths))}" if request.paths else ""
+        where = f" in {named(request.paths)}" if request.paths else ""
         text = f"It asks for permission: {short(request.title)}{where}."
         found.append(
             Need(

@@ -67,6 +67,8 @@ class RoomView:
     people_at: dict[str, str] = field(default_factory=dict)
     tasks: list[dict[str, Any]] = field(default_factory=list)
     locks: HeldLocks = field(default_factory=HeldLocks)
+    #: Things that need a person.
+    needs: int = 0
     jobs: dict[Any, dict[str, Any]] = field(default_factory=dict)
     streams: dict[Any, Stream] = field(default_factory=dict)
     routing: dict[str, float] = field(default_factory=dict)
@@ -300,7 +302,7 @@ class RoomView:
                 yield [("class:quiet", f"↑ {what}: {safe_line(post.body, 60)}")]
 
     def toolbar(self, now: float) -> Fragments:
-        """The connection, the agents (the room's, then visitors), tasks, locks and people."""
+        """The connection, what needs people, the agents (the room's, then visitors), tasks, locks and people."""
         left = max(0, round(self.wire_until - now))
         shown = {
             "live": [("class:good", " ● live ")],
@@ -309,6 +311,8 @@ class RoomView:
             "refused": [("class:bad", " ○ refused ")],
         }.get(self.wire.state, [("class:warn", " ○ connecting ")])
         parts: Fragments = list(shown)
+        if self.needs:
+            parts.append(("class:warn", f" {self.needs} need{'s' * (self.needs == 1)} you: /inbox "))
         for agent in self.agents.values():
             style, state = agent_state(agent, now)
             parts += [("", " "), (text.colour(str(agent.get("name"))), safe_line(str(agent.get("name")), 32))]
