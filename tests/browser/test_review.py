@@ -91,6 +91,11 @@ async def test_a_branch_is_read_through_and_lands_as_one_commit(chromium: Browse
         field = page.get_by_test_id("draft-text")
         await expect(field).to_be_focused()
         await field.fill("Why a list?")
+        await page.get_by_test_id("line-below").click()
+        await expect(page.get_by_test_id("draft").nth(1)).to_contain_text("lines 2 to 3")
+        await page.get_by_test_id("draft-drop").nth(1).click()
+        await plus(ann, "src/cart.py", 2).click()
+        await page.get_by_test_id("draft-text").fill("Why a list?")
         await page.get_by_test_id("suggest").check()
         await page.get_by_test_id("suggestion").fill("    return sum(items)")
         # A reload loses nothing.

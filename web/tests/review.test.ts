@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { asked, draftOn, editorLink, languageOf, linesShown, modeSaid, rowsOf, shownAt } from "../src/review/model";
+import { asked, draftOn, editorLink, grown, languageOf, linesShown, modeSaid, rowsOf, shownAt } from "../src/review/model";
 import { parseDiff } from "../src/text/diff";
 
 const DIFF = `diff --git a/src/app.py b/src/app.py
@@ -36,6 +36,14 @@ describe("a draft", () => {
     expect(shownAt(shown, draft)).toBe(5);
     expect(shownAt(new Map([[4, "and"], [5, "less"]]), draft)).toBeNull();
     expect(draftOn("src/app.py", "new", "2", shown, 6, 9)).toBeNull();
+  });
+
+  it("grows by lines, and suggests them as they are", () => {
+    const shown = linesShown(file!, "new");
+    const draft = { ...draftOn("src/app.py", "new", "2", shown, 4, 4)!, text: "x", suggestion: "AND" };
+    const more = grown(draft, shown, 3, 5)!;
+    expect([more.id, more.first, more.last, more.text, more.suggestion]).toEqual([draft.id, 3, 5, "x", "four\nAND\nmore"]);
+    expect(grown(draft, shown, 4, 9)).toBeNull();
   });
 
   it("suggests no line, an empty line, or some", () => {

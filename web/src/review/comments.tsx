@@ -69,8 +69,8 @@ export function SentCard({ comment, acts }: { comment: SentComment; acts: Acts }
   );
 }
 
-/** Each letter is kept. */
-export function DraftCard({ draft, focus }: { draft: Draft; focus: boolean }) {
+/** Each letter is kept. `onGrow`: take one more line in, above or below. */
+export function DraftCard({ draft, focus, onGrow }: { draft: Draft; focus: boolean; onGrow?: ((above: boolean) => void) | undefined }) {
   const [open, setOpen] = useState(focus || !saysSomething(draft));
   const field = useRef<HTMLTextAreaElement>(null);
   useEffect(() => { if (open && focus) field.current?.focus(); }, [open, focus]);
@@ -98,6 +98,12 @@ export function DraftCard({ draft, focus }: { draft: Draft; focus: boolean }) {
       <p class="rv-acts">
         {open ? <button type="button" class="button small primary" onClick={done} data-testid="draft-done">Keep</button> : <button type="button" class="button small" onClick={() => setOpen(true)}>Change</button>}
         <button type="button" class="button small" onClick={() => dropDraft(draft.id)} data-testid="draft-drop">Remove</button>
+        {open && onGrow && (
+          <>
+            <button type="button" class="link" onClick={() => onGrow(true)} data-testid="line-above">With the line above</button>
+            <button type="button" class="link" onClick={() => onGrow(false)} data-testid="line-below">With the line below</button>
+          </>
+        )}
       </p>
     </article>
   );

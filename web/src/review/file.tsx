@@ -6,7 +6,7 @@ import type { FileDiff } from "../text/diff";
 import { Diffstat } from "../ui/diffstat";
 import { Icon } from "../ui/bits";
 import { DraftCard, SentCard } from "./comments";
-import { cellOf, draftOn, editorLink, hunkNumbers, hunkTexts, isLines, languageOf, linesShown, modeSaid, rowsOf, shownAt, type Cell, type Row } from "./model";
+import { cellOf, draftOn, editorLink, grown, hunkNumbers, hunkTexts, isLines, languageOf, linesShown, modeSaid, rowsOf, shownAt, type Cell, type Row } from "./model";
 import { drafts, putDraft } from "./state";
 import type { Draft, Review, ReviewFile, SentComment, Side } from "./types";
 
@@ -76,32 +76,39 @@ function Code({ cell, html }: { cell: Cell | null; html: string | undefined }) {
 function Lines({ file, info, acts, split }: { file: FileDiff; info: ReviewFile; acts: Acts; split: boolean }) {
   const { review } = acts;
   const [many, setMany] = useState(ROWS);
-  /** The line that a range begins with, while somebody marks one. */
-  const [from, setFrom] = useState<{ side: Side; no: number } | null>(null);
+  /** The comment that was begun last. */
   const [opened, setOpened] = useState("");
   const rows = useMemo(() => rowsOf(file, split), [file, split]);
   const shown = useMemo(() => ({ old: linesShown(file, "old"), new: linesShown(file, "new") }), [file]);
   const colours = useColours(file);
   const { at, apart } = threads(review, info.path, shown);
   const link = (line: number): string => (info.new ? editorLink(review.editor, review.path, info.path, line) : "");
+  const blobOf = (side: Side): string | null => (side === "new" ? info.new : info.old);
+  const grow = (draft: Draft, first: number, last: number): boolean => {
+    const next = draft.blob === blobOf(draft.side) ? grown(draft, shown[draft.side], first, last) : null;
+    if (next) putDraft(next);
+    return next !== null;
+  };
+  /** `extend`: the comment that was begun last reaches up to here. */
   const comment = (cell: Cell, extend: boolean): void => {
-    const first = extend && from?.side === cell.side ? from.no : cell.no;
-    const blob = cell.side === "new" ? info.new : info.old;
-    const made = blob && draftOn(info.path, cell.side, blob, shown[cell.side], first, cell.no);
+    const begun = drafts.value.find((one) => one.id === opened && one.side === cell.side);
+    if (extend && begun && grow(begun, Math.min(begun.first, cell.no), Math.max(begun.last, cell.no))) return;
+    const blob = blobOf(cell.side);
+    const made = blob && draftOn(info.path, cell.side, blob, shown[cell.side], cell.no, cell.no);
     if (!made) return;
-    setFrom({ side: cell.side, no: cell.no });
     putDraft(made);
     setOpened(made.id);
   };
-  const Add = ({ cell }: { cell: Cell | null }) =>
-    cell ? (
-      <button type="button" class="rv-plus" tabIndex={-1} data-side={cell.side} data-line={cell.no} aria-label={`Comment on line ${cell.no}${cell.side === "old" ? " as it was" : ""}`} onClick={(event) => comment(cell, event.shiftKey)}><Icon name="plus" size={12} /></button>
-    ) : <span />;
+  const Add = ({ cell }: { cell: Cell | null }) => (
+    <span role="cell">
+      {cell && <button type="button" class="rv-plus" tabIndex={-1} data-side={cell.side} data-line={cell.no} aria-label={`Comment on line ${cell.no}${cell.side === "old" ? " as it was" : ""}`} onClick={(event) => comment(cell, event.shiftKey)}><Icon name="plus" size={12} /></button>}
+    </span>
+  );
   const cards = (here: { sent: SentComment[]; drafts: Draft[] } | undefined) =>
     here && (
       <div class="rv-thread" role="row"><div role="cell">
         {here.sent.map((one) => <SentCard key={one.id} comment={one} acts={acts} />)}
-        {here.drafts.map((one) => <DraftCard key={one.id} draft={one} focus={one.id === opened} />)}
+        {here.drafts.map((one) => <DraftCard key={one.id} draft={one} focus={one.id === opened} onGrow={shown[one.side].has(one.last) && one.blob === blobOf(one.side) ? (above) => void grow(one, one.first - (above ? 1 : 0), one.last + (above ? 0 : 1)) : undefined} />)}
       </div></div>
     );
   const below = (row: Row) => {
@@ -129,9 +136,11 @@ function Lines({ file, info, acts, split }: { file: FileDiff; info: ReviewFile; 
     );
   };
   return (
-    <div class="rv-lines" role="table" aria-label={`Changes of ${info.path}`}>
+    <div class="rv-lines">
+    <div role="table" aria-label={`Changes of ${info.path}`}>
       {(apart.sent.length > 0 || apart.drafts.length > 0) && cards(apart)}
       {rows.slice(0, many).map((row, i) => <Fragment key={i}>{drawn(row)}{below(row)}</Fragment>)}
+    </div>
       {rows.length > many && <button type="button" class="diff-more" onClick={() => setMany(many + ROWS * 4)}>Show {Math.min(rows.length - many, ROWS * 4)} more of {rows.length - many} lines</button>}
     </div>
   );

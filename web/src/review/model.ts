@@ -84,6 +84,16 @@ export function draftOn(path: string, side: Side, blob: string, shown: ReadonlyM
   return { id: `${Date.now().toString(36)}-${path.length}-${first}-${last}`, path, side, blob, first, last, lines, text: "", suggestion: null };
 }
 
+/** A draft with the lines from one to another instead of its own: what it says stays, and lines that it has anew are suggested as they are. */
+export function grown(draft: Draft, shown: ReadonlyMap<number, string>, from: number, to: number): Draft | null {
+  const made = draftOn(draft.path, draft.side, draft.blob, shown, from, to);
+  if (!made) return null;
+  const above = made.lines.slice(0, Math.max(0, draft.first - made.first));
+  const below = made.lines.slice(Math.max(0, draft.last - made.first + 1));
+  const suggestion = draft.suggestion === null ? null : [...above, draft.suggestion, ...below].join("\n");
+  return { ...made, id: draft.id, text: draft.text, suggestion };
+}
+
 /** Does a draft say anything? */
 export const saysSomething = (draft: Draft): boolean => draft.text.trim() !== "" || (draft.suggestion !== null && draft.suggestion !== draft.lines.join("\n"));
 
