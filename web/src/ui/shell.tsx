@@ -36,6 +36,7 @@ const airspaceView = () => import("../airspace/view");
 const locksView = () => import("./locks");
 const taskPanel = () => import("./task");
 const worktreesView = () => import("./worktrees");
+const reviewView = () => import("../review/view");
 const memoryView = () => import("../memory/view");
 const exploreView = () => import("../explore/view");
 const conflictsView = () => import("../conflicts/view");
@@ -242,6 +243,7 @@ export function Shell() {
         {view.value === "airspace" && <Lazy load={airspaceView} />}
         {view.value === "locks" && <Lazy load={locksView} />}
         {view.value === "worktrees" && <Lazy load={worktreesView} />}
+        {view.value === "review" && <Lazy load={reviewView} />}
         {view.value === "timeline" && <Lazy load={timelineView} />}
         {view.value === "memory" && <Lazy load={memoryView} />}
         {view.value === "conflicts" && <Lazy load={conflictsView} />}
