@@ -34,7 +34,7 @@ COMMANDS = {
     "agents": "Can each agent take a turn, and does it hear what is said while it works (`doctor`)?",
     "inbox": "What needs you in the room, and doing something about it (`relay inbox --help`).",
     "locks": "Show who holds which files, or take a lock from its holder (`relay locks --help`).",
-    "work": "Show the tasks, submit one, or reopen one (`relay work --help`).",
+    "work": "Show the tasks, submit, change, give or import some (`relay work --help`).",
     "sessions": "Show the sessions of agents, or end one (`relay sessions --help`).",
     "changesets": "Show what sessions said they changed (`relay changesets --help`).",
     "memory": "What was learned: import it, find it, forget it (`relay memory --help`).",

@@ -33,6 +33,7 @@ GUARDED = (
     | actions.Reject
     | actions.RaiseBudget
     | actions.PutOff
+    | actions.Give
 )
 #: Of these: what is told to agents later as the word of whoever ordered it.
 QUOTED = actions.Remember | actions.Decide | actions.Forget
