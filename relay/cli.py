@@ -36,7 +36,7 @@ COMMANDS = {
     "notify": "Who outside is told what needs you, and a message to try it (`relay notify --help`).",
     "review": "What an agent's branch changes, and your comments on it (`relay review --help`).",
     "locks": "Show who holds which files, or take a lock from its holder (`relay locks --help`).",
-    "work": "Show the tasks, submit one, or reopen one (`relay work --help`).",
+    "work": "Show the tasks, submit, change, give or import some (`relay work --help`).",
     "sessions": "Show the sessions of agents, or end one (`relay sessions --help`).",
     "changesets": "Show what sessions said they changed (`relay changesets --help`).",
     "memory": "What was learned: import it, find it, forget it (`relay memory --help`).",

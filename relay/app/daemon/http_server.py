@@ -16,6 +16,7 @@ from relay.app.daemon.parts import Parts
 from relay.app.guard.inbox_routes import InboxRoutes
 from relay.app.needs.routes import NeedRoutes
 from relay.app.review.routes import ReviewRoutes
+from relay.app.tasks.routes import TaskRoutes
 from relay.app.worktrees.routes import WorktreeDeskRoutes
 from relay.base.durations import now_iso
 from relay.base.files import write_atomically
@@ -132,6 +133,7 @@ def _app(parts: Parts) -> web.Application:
     app.add_routes(NeedRoutes(parts.store, parts.needs, actions, reader).table())
     app.add_routes(ReviewRoutes(parts.reviews, actions, reader).table())
     app.add_routes(LockRoutes(parts.room, reader).table())
+    app.add_routes(TaskRoutes(parts.store, parts.room, parts.board, worktrees.registry, reader).table())
     app.add_routes(WorktreeRoutes(service, reader).table())
     app.add_routes(WorktreeDeskRoutes(worktrees.desk, actions, reader).table())
     app.add_routes(TimelineRoutes(parts.store, parts.rewinds, reader, parts.services.locks).table())

@@ -31,9 +31,9 @@ from relay.room.parsing.arguments import (
     agents_of,
     number_of,
     shown,
-    status_of,
 )
 from relay.room.parsing.wings import (
+    board,
     explorations,
     handoffs,
     locks,
@@ -53,22 +53,6 @@ class Problem:
 
     command: str
     text: str
-
-
-def _add_task(rest: str, _agents: Sequence[str]) -> Action:
-    title = " ".join(rest.split())
-    if not title:
-        raise WrongArguments("The title is missing.")
-    return actions.AddTask(title)
-
-
-def _move_task(rest: str, _agents: Sequence[str]) -> Action:
-    number, _, status = " ".join(rest.split()).replace("# ", "#").partition(" ")
-    return actions.MoveTask(number_of(number, Thing.TASK), status_of(re.sub(r"^(?:to|->|→) +", "", status)))
-
-
-def _move_all(rest: str, _agents: Sequence[str]) -> Action:
-    return actions.MoveAll(status_of(re.sub(r"^(?:to|->|→) +", "", " ".join(rest.split()))))
 
 
 def _show_help(rest: str, _agents: Sequence[str]) -> Action:
@@ -184,19 +168,7 @@ def _bare(action: Action) -> Callable[[str, Sequence[str]], Action]:
 
 
 COMMANDS: tuple[Command, ...] = (
-    Command("/task <title>", "put a new task on the board", "/task Fix the login page", _add_task),
-    Command(
-        "/move t<number> <pending|in_progress|done>",
-        "move a task to another column",
-        "/move t3 in_progress",
-        _move_task,
-    ),
-    Command(
-        "/moveall <pending|in_progress|done>",
-        "move every active task; finished ones stay",
-        "/moveall done",
-        _move_all,
-    ),
+    *board.COMMANDS,
     Command("/clearall", "take every task off the board", "/clearall", _bare(actions.ClearAll())),
     Command("/undo", "take back the last change of the board", "/undo", _bare(actions.Undo())),
     Command(

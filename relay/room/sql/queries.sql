@@ -120,6 +120,9 @@ SELECT * FROM dispatch_queue WHERE agent = :agent AND state IN ('pending', 'fail
 -- name: open_counts
 SELECT agent, COUNT(*) AS waiting FROM dispatch_queue WHERE state IN ('pending', 'failed') GROUP BY agent
 
+-- name: active_counts
+SELECT agent, COUNT(*) AS waiting FROM dispatch_queue WHERE state = 'active' GROUP BY agent
+
 -- name: breaker
 SELECT * FROM breakers WHERE agent = :agent
 
@@ -147,6 +150,9 @@ INSERT INTO turns (agent, job, started_at, ended_at, failure, input_tokens, cach
   cache_read_tokens, output_tokens, cost_usd)
 VALUES (:agent, :job, :started_at, :ended_at, :failure, :input_tokens, :cache_write_tokens,
   :cache_read_tokens, :output_tokens, :cost_usd)
+
+-- name: turns_between
+SELECT * FROM turns WHERE agent = :agent AND started_at < :until AND ended_at > :since ORDER BY started_at DESC LIMIT :limit
 
 -- name: event_of_message
 SELECT event_id FROM messages WHERE id = :id

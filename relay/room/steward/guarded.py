@@ -38,6 +38,7 @@ GUARDED = (
     | actions.RunApp
     | actions.StopApp
     | actions.SetUp
+    | actions.Give
 )
 #: Of these: what is told to agents later as the word of whoever ordered it.
 QUOTED = actions.Remember | actions.Decide | actions.Forget

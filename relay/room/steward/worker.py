@@ -31,7 +31,8 @@ from relay.room.journal.values import Job
 from relay.room.parsing import commands
 from relay.room.steward import answers
 from relay.room.steward.guarded import OUTSIDE
-from relay.room.steward.handlers import ActionHandlers, Order, Result
+from relay.room.steward.handlers import ActionHandlers
+from relay.room.steward.order import Order, Result
 from relay.room.steward.overview import Overview
 from relay.store.ports import Store, Tx
 
