@@ -154,6 +154,12 @@ export const api = {
     call<{ id: string; cursor: string; number: number }>("POST", "/api/messages", message),
   route: (message: string, agents: string[]) =>
     call<object>("POST", `/api/messages/${quote(message)}/route`, signed({ agents })),
+  editMessage: (message: string, body: string) =>
+    call<{ reason?: string }>("POST", `/api/messages/${quote(message)}/edit`, signed({ body })),
+  deleteMessage: (message: string) => call<{ reason?: string }>("POST", `/api/messages/${quote(message)}/delete`, signed({})),
+  /** What a message said, the oldest first. */
+  versions: async (message: string) =>
+    (await call<{ versions: { ts: string; body: string }[] }>("GET", `/api/messages/${quote(message)}/versions`)).versions,
   retry: (job: number) => call<{ reason?: string }>("POST", `/api/queue/${job}/retry`, signed({})),
   agentDo: (agent: string, action: "pause" | "resume" | "cancel" | "try") =>
     call<{ reason?: string }>("POST", `/api/agents/${quote(agent)}/${action}`, signed({})),

@@ -139,7 +139,8 @@ class Outcome:
 def message_text(message: Message, *, indent: bool = True) -> str:
     """A message as an agent reads it. No line of it but the first can pass for the beginning of another one."""
     tag = f"[{message.speaker}, unverified]" if "unverified" in message.meta else f"[{message.speaker}]"
-    return tagged_text(tag, message.body, indent=indent or "unverified" in message.meta)
+    body = "(this message was deleted)" if "deleted" in message.meta else message.body
+    return tagged_text(tag, body, indent=indent or "unverified" in message.meta)
 
 
 def tagged_text(tag: str, text: str, *, indent: bool = True) -> str:

@@ -34,6 +34,7 @@ from relay.room.parsing.arguments import (
     status_of,
 )
 from relay.room.parsing.wings import (
+    entries,
     explorations,
     handoffs,
     locks,
@@ -211,6 +212,18 @@ COMMANDS: tuple[Command, ...] = (
         "send a message to these agents, whoever was asked before",
         "/route m12 CLAUDE CODEX",
         _route,
+    ),
+    Command(
+        "/edit m<number> <new text>",
+        "change what a message of your own says; the transcript file keeps both",
+        "/edit m12 The login page, not the start page",
+        entries.edit,
+    ),
+    Command(
+        "/delete m<number>",
+        "take a message of your own out of the room; the transcript file keeps it",
+        "/delete m12",
+        entries.one(actions.DeleteMessage),
     ),
     Command(
         "/retry <m or j><number>", "try again what failed: for a message, or one job", "/retry m12", _retry

@@ -33,6 +33,8 @@ GUARDED = (
     | actions.Reject
     | actions.RaiseBudget
     | actions.PutOff
+    | actions.EditMessage
+    | actions.DeleteMessage
 )
 #: Of these: what is told to agents later as the word of whoever ordered it.
 QUOTED = actions.Remember | actions.Decide | actions.Forget

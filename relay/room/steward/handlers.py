@@ -8,7 +8,6 @@ An unverified entry may ask, but lifts no guard.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from relay.model import (
     STEWARD,
@@ -18,7 +17,6 @@ from relay.model import (
     Holds,
     Message,
     Orders,
-    PermissionOption,
     Refusal,
     Remembered,
     Timeline,
@@ -26,21 +24,23 @@ from relay.model import (
     references,
 )
 from relay.model.actions import Action
+from relay.model.names import listed
 from relay.room.dispatch import queue
 from relay.room.dispatch.breaker import CircuitBreaker
 from relay.room.dispatch.permissions import ALLOW, REJECT, PermissionBroker, code_span
 from relay.room.dispatch.recovery import lift_hops
 from relay.room.dispatch.roster import Policy, Roster
 from relay.room.dispatch.running import RunningTurns
+from relay.room.entries import changes
 from relay.room.journal import ledger
 from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import Q
+from relay.room.journal.orders import Order, Result
 from relay.room.journal.values import Job, JobState, message_of_row
 from relay.room.parsing import commands
 from relay.room.routing import router
 from relay.room.steward import answers
 from relay.room.steward.guarded import GUARDED, OUTSIDE, QUOTED
-from relay.room.steward.markdown import listed
 from relay.room.steward.overview import Overview
 from relay.store.ports import Tx
 
@@ -48,30 +48,6 @@ from relay.store.ports import Tx
 MAX_TITLE = 200
 #: Latest jobs that ended badly, among which `/try` looks for one of the agent's.
 LATEST = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """Who orders an action, in which message (`cause`: its event). `now`: Unix seconds."""
-
-    by: str
-    message: Message
-    cause: Sequence[str]
-    verified: bool
-    now: float
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """`text` is the room's answer; `task`: the room number of the task that the action is about. What is done after
-    the commit: `cancel`, (agent, by whom, job) of turns to be ended, and `permission`, (request, option, by whom).
-    `for_people`: agents are not shown the answer with their turns."""
-
-    text: str
-    task: int | None = None
-    cancel: tuple[tuple[str, str, int], ...] = ()
-    permission: tuple[str, PermissionOption | None, str] | None = None
-    for_people: bool = False
 
 
 class ActionHandlers:
@@ -161,6 +137,8 @@ class ActionHandlers:
             case actions.Continue():
                 rules = Rules(agents=self._roster.names)
                 return Result(await lift_hops(tx, rules, now=order.now, parents=order.cause))
+            case actions.OnEntries():
+                return await changes.carry_out(tx, action, order, self._roster.names)
             case actions.ShowAirspace():
                 return Result(self._airspace.who_is_near())
             case actions.DeclareIntent(agent):
