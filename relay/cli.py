@@ -33,7 +33,7 @@ COMMANDS = {
     "airspace": "How close agents are in the code (`relay airspace --help`).",
     "agents": "Can each agent take a turn, and does it hear what is said while it works (`doctor`)?",
     "inbox": "What needs you in the room, and doing something about it (`relay inbox --help`).",
-    "message": "Change or delete a message of your own (`relay message --help`).",
+    "message": "Change or delete a message of your own, pin one (`relay message --help`).",
     "locks": "Show who holds which files, or take a lock from its holder (`relay locks --help`).",
     "work": "Show the tasks, submit one, or reopen one (`relay work --help`).",
     "sessions": "Show the sessions of agents, or end one (`relay sessions --help`).",

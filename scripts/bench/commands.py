@@ -23,7 +23,7 @@ WORDS = {
     "guard": ["install"],
     "mcp": ["--agent", "BOT"],
     "memory": ["recall", "the parser"],
-    "message": ["versions", "m1"],
+    "message": ["pins"],
     "keys": ["list"],
     "log": ["--no-follow"],
     "explore": ["list"],

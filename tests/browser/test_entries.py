@@ -70,3 +70,33 @@ async def test_a_person_changes_and_deletes_a_message_and_others_see_it(
         await expect(theirs.get_by_test_id("deleted")).to_be_visible()
         await ann.leave()
         await bob.leave()
+
+
+async def test_what_is_pinned_stands_on_top_folded(chromium: Browser, tmp_path: Path) -> None:
+    folder = tmp_path / "room"
+    folder.mkdir()
+    async with room(folder, settings(agent("AVA"))) as house:
+        await house.start()
+        ann = await Person.arrive(chromium, house, "ann")
+        bob = await Person.arrive(chromium, house, "bob", viewport=PHONE, color_scheme="dark")
+        said = await ann.say("Prices are in cents everywhere")
+        await ann.say("One more thing")
+        await said.focus()
+        await said.get_by_test_id("pin-it").click()
+        await expect(said.get_by_test_id("pin-it")).to_have_attribute("aria-pressed", "true")
+        for person in (ann, bob):
+            bar = person.page.get_by_test_id("pins")
+            await expect(bar).to_contain_text("1 pinned")
+            await expect(bar).to_contain_text("ann: Prices are in cents everywhere")
+            await expect(bar.get_by_test_id("pin")).to_have_count(0)
+            await bar.get_by_test_id("pins-open").press("Enter")
+            await expect(bar.get_by_test_id("pin")).to_contain_text("Prices are in cents everywhere")
+            await shot(person.page, f"pins-{person.name}")
+        assert not await bob.page.evaluate("document.documentElement.scrollWidth > innerWidth")
+        await ann.page.get_by_test_id("pin").get_by_role("button").first.click()
+        await expect(said).to_have_attribute("aria-current", "true")
+        await bob.page.get_by_test_id("unpin").click()
+        for person in (ann, bob):
+            await expect(person.page.get_by_test_id("pins")).to_have_count(0)
+        await ann.leave()
+        await bob.leave()

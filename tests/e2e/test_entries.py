@@ -72,3 +72,26 @@ async def test_a_message_is_changed_and_deleted_and_the_file_keeps_it(tmp_path: 
         ]
         entry = next(one for one in await told.entries() if one["id"] == asked["id"])
         assert entry["body"] == ""
+
+
+async def test_pins_are_the_same_everywhere(tmp_path: Path) -> None:
+    folder = tmp_path / "room"
+    folder.mkdir()
+    async with room(folder, settings(agent("AVA"))) as told:
+        await told.start()
+        said = await told.post("Prices are in cents, @bob")
+        number = f"m{said['number']}"
+        ran = await told.relay("message", "pin", number, "--name", "ann")
+        assert ran.code == 0 and ran.out.strip() == f"ann pinned {number}."
+        (pin,) = (await told.get("/api/pins"))["pins"]
+        assert (pin["id"], pin["pinned_by"]) == (said["id"], "ann")
+        assert (await told.relay("message", "pins")).out.strip() == f"{number} ann: Prices are in cents, @bob"
+        asked = await told.post("/pins", name="bob")
+        assert "Prices are in cents" in (await told.reply_to(asked["id"], "RELAY"))["body"]
+        status, again = await told.ask("POST", f"/api/messages/{said['id']}/pin", json={"name": "bob"})
+        assert status == 200 and again == {
+            "success": False,
+            "reason": f"ann pinned {number} already. `/pins` shows what is pinned.",
+        }
+        status, done = await told.ask("POST", f"/api/messages/{number}/unpin", json={"name": "bob"})
+        assert status == 200 and done["success"] and (await told.get("/api/pins"))["pins"] == []

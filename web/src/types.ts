@@ -96,6 +96,11 @@ export interface Entry {
   cursor: string;
 }
 
+/** An entry that is kept on top of the room. */
+export interface Pin extends Entry {
+  pinned_by: string;
+}
+
 export interface Hit extends Entry {
   snippet: string;
 }

@@ -42,17 +42,19 @@ def main(words: Sequence[str]) -> int:
     return 0 if done.get("success", True) else 1
 
 
-_WRITES = ("edit", "delete")
+_WRITES = ("edit", "delete", "pin", "unpin")
 
 
 def _asked(args: argparse.Namespace, author: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
     """The path of the request, and its body, None = a GET."""
+    if args.do == "pins":
+        return "/api/pins", None
     at = f"/api/messages/{quote(args.message, safe='')}"
     match args.do:
         case "edit":
             return f"{at}/edit", {**author, "body": " ".join(args.text)}
-        case "delete":
-            return f"{at}/delete", author
+        case "delete" | "pin" | "unpin":
+            return f"{at}/{args.do}", author
         case _:
             return f"{at}/versions", None
 
@@ -60,27 +62,39 @@ def _asked(args: argparse.Namespace, author: dict[str, Any]) -> tuple[str, dict[
 def _text(do: str, done: dict[str, Any]) -> str:
     if do in _WRITES:
         return str(done["reason"])
+    if do == "pins":
+        lines = [f"m{pin['number']} {pin['speaker']}: {safe_line(pin['body'], 200)}" for pin in done["pins"]]
+        return "\n".join(lines) or "Nothing is pinned."
     return "\n".join(f"{safe_line(each['ts'])}  {each['body']}" for each in done["versions"])
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="relay message", description="One message of the running room: change it, delete it, look at it."
+        prog="relay message",
+        description="One message of the running room: change, delete or pin it, look at it.",
     )
     commands = parser.add_subparsers(dest="do", required=True, metavar="COMMAND")
     _of_one(commands, "edit", "change what a message of your own says").add_argument(
         "text", nargs="+", metavar="TEXT", help="what it says from now on"
     )
     _of_one(commands, "delete", "take a message of your own out of the room; the transcript file keeps it")
+    _of_one(commands, "pin", "keep a message on top of the room")
+    _of_one(commands, "unpin", "take a pinned message down")
+    _command(commands, "pins", "show what is pinned")
     _of_one(commands, "versions", "show what a message said before it was changed")
     return parser
 
 
 def _of_one(commands: Any, name: str, what: str) -> argparse.ArgumentParser:
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name, help=what, description=f"{what.capitalize()}."
-    )
+    parser = _command(commands, name, what)
     parser.add_argument("message", metavar="MESSAGE", help="its number, like m12, or its id")
+    return parser
+
+
+def _command(commands: Any, name: str, what: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, help=what, description=f"{what[0].upper()}{what[1:]}."
+    )
     parser.add_argument("--name", help="your name in the room (the one that git has for you)")
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
     add_config_option(parser)

@@ -5,7 +5,10 @@ Invariant: what changes one is an action of that person in the room, by the same
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from aiohttp import web
+from aiohttp.typedefs import Handler
 
 from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.middleware import CREDENTIAL
@@ -13,7 +16,8 @@ from relay.faces.http.requests.parsing import Body, Query
 from relay.faces.http.requests.reader import RequestReader
 from relay.faces.http.routes.room import message_bytes
 from relay.model import Fault, Refusal
-from relay.model.actions import Action, DeleteMessage, EditMessage
+from relay.model.actions import Action, DeleteMessage, EditMessage, Pin, Unpin
+from relay.room.entries import pins
 from relay.room.entries.changes import FIX, versions
 from relay.room.journal.pages import IDS_FIX, row_at
 from relay.room.person_actions import PersonActions
@@ -32,7 +36,10 @@ class EntryRoutes:
         return [
             web.get("/api/messages/{message}/versions", self.versions),
             web.post("/api/messages/{message}/edit", self.edit),
-            web.post("/api/messages/{message}/delete", self.delete),
+            web.post("/api/messages/{message}/delete", self._order(DeleteMessage)),
+            web.post("/api/messages/{message}/pin", self._order(Pin)),
+            web.post("/api/messages/{message}/unpin", self._order(Unpin)),
+            web.get("/api/pins", self.pins),
         ]
 
     async def versions(self, request: web.Request) -> web.Response:
@@ -55,10 +62,20 @@ class EntryRoutes:
             )
         return await self._act(request, body, EditMessage(await self._number(request), text))
 
-    async def delete(self, request: web.Request) -> web.Response:
-        """`{name?}` -> `{success, reason}`."""
-        body = await self._reader.body(request, optional=True)
-        return await self._act(request, body, DeleteMessage(await self._number(request)))
+    async def pins(self, request: web.Request) -> web.Response:
+        """`{pins: [ENTRY + pinned_by]}`, what was pinned last first."""
+        Query(request)
+        rows = await self._store.read(pins.pinned)
+        return answer({"pins": [pins.as_json(row) for row in rows]})
+
+    def _order(self, make: Callable[[int], Action]) -> Handler:
+        """The handler of an action of which the body says only who orders it."""
+
+        async def handle(request: web.Request) -> web.Response:
+            body = await self._reader.body(request, optional=True)
+            return await self._act(request, body, make(await self._number(request)))
+
+        return handle
 
     async def _act(self, request: web.Request, body: Body, action: Action) -> web.Response:
         if not request[CREDENTIAL].person:

@@ -37,3 +37,15 @@ class EditMessage(OnEntry, word="/edit"):
 
 class DeleteMessage(OnEntry, word="/delete"):
     """Take one's own message out of the room. The transcript file keeps it."""
+
+
+class Pin(OnEntry, word="/pin"):
+    """Keep an entry on top of the room, for people and for agents."""
+
+
+class Unpin(OnEntry, word="/unpin"):
+    """Take a pinned entry down again."""
+
+
+class ShowPins(OnEntries, word="/pins"):
+    """What is pinned."""

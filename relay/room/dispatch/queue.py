@@ -24,7 +24,7 @@ from relay.room.dispatch.breaker import BreakerState, CircuitBreaker, Verdict, i
 from relay.room.dispatch.budget import DAY_S, HOUR_S, Exhausted, Spent, exhausted
 from relay.room.dispatch.roster import Policy
 from relay.room.dispatch.turns import Given, Idle, Plan, Recollection, message_text
-from relay.room.entries import changes
+from relay.room.entries import changes, pins
 from relay.room.journal import hop_limit, ledger
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job, JobState, message_of_row
@@ -216,6 +216,10 @@ async def _begin(
         policy.context_len,
     )
     ids = [*asking, *(message.id for message in shown)]
+    # Another machine's program does not know the conversation.
+    resume = state["resume"] if state["resume_at"] in ("", policy.member) else None
+    kept = await pins.given(tx, after=0 if resume is None else state["shown_number"], known=ids)
+    ids += [message.id for message in kept]
     seen_events = [row["event_id"] for row in await tx.all(Q.events_of_messages, ids=dumps(ids))]
     lane = Lane(session, policy.agent)
     given = (
@@ -243,11 +247,15 @@ async def _begin(
         holder=holder,
         jobs=tuple(jobs),
         messages=messages,
-        context="\n".join(message_text(message) for message in shown),
+        context="\n".join(
+            [
+                *(message_text(pin, mark="pinned") for pin in kept),
+                *(message_text(message) for message in shown),
+            ]
+        ),
         shown_number=upto,
         session=session,
-        # Another machine's program does not know the conversation.
-        resume=state["resume"] if state["resume_at"] in ("", policy.member) else None,
+        resume=resume,
         event_id=event.id,
         started_at=now,
         given=given,

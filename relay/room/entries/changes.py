@@ -32,17 +32,6 @@ from relay.store.ports import Row, Tx
 FIX = "Each message shows its number."
 
 
-async def carry_out(tx: Tx, action: actions.OnEntries, order: Order, agents: Sequence[str]) -> Result:
-    """Do what a person orders. `agents`: those of the room. Raises Refusal."""
-    match action:
-        case actions.EditMessage():
-            return await _edit(tx, action, order, agents)
-        case actions.DeleteMessage():
-            return await _delete(tx, action, order)
-        case _:
-            raise Refusal(f"The room does not know how to do {action!r}.")
-
-
 async def row_of(tx: Tx, number: int) -> Row:
     """The row of an entry that is there. Raises Refusal."""
     row = await tx.one(Q.message_by_number, number=number)
@@ -72,7 +61,7 @@ async def _own(tx: Tx, number: int, order: Order) -> Row:
     return row
 
 
-async def _edit(tx: Tx, action: actions.EditMessage, order: Order, agents: Sequence[str]) -> Result:
+async def edit(tx: Tx, action: actions.EditMessage, order: Order, agents: Sequence[str]) -> Result:
     row, text, name = await _own(tx, action.message, order), action.text, references.message(action.message)
     message = message_of_row(row)
     if commands.is_command(message.body):
@@ -111,7 +100,7 @@ async def _edit(tx: Tx, action: actions.EditMessage, order: Order, agents: Seque
     return Result(" ".join(parts), meta={"edits": _names(message)}, to=to, asks=True)
 
 
-async def _delete(tx: Tx, action: actions.DeleteMessage, order: Order) -> Result:
+async def delete(tx: Tx, action: actions.DeleteMessage, order: Order) -> Result:
     row, name = await _own(tx, action.message, order), references.message(action.message)
     message = message_of_row(row)
     jobs = await _jobs(tx, message.id)
@@ -130,6 +119,7 @@ async def _delete(tx: Tx, action: actions.DeleteMessage, order: Order) -> Result
                 error_class="cancelled",
                 parents=order.cause,
             )
+    await tx.execute(Q.set_pin, id=message.id, by=None, entry=None)
     decision = {"action": "none", "agents": [], "reason": reason, "by": order.by}
     state = CycleState.ABSORBED
     if await tx.one(Q.decide_cycle, message_id=message.id, state=str(state), decision=dumps(decision)):

@@ -226,6 +226,14 @@ COMMANDS: tuple[Command, ...] = (
         entries.one(actions.DeleteMessage),
     ),
     Command(
+        "/pin m<number>",
+        "keep a message on top of the room, for people and for agents",
+        "/pin m12",
+        entries.one(actions.Pin),
+    ),
+    Command("/unpin m<number>", "take a pinned message down", "/unpin m12", entries.one(actions.Unpin)),
+    Command("/pins", "show what is pinned", "/pins", _bare(actions.ShowPins())),
+    Command(
         "/retry <m or j><number>", "try again what failed: for a message, or one job", "/retry m12", _retry
     ),
     Command(

@@ -32,6 +32,12 @@ SELECT * FROM messages WHERE at >= :since AND kind = 'agent' AND speaker = :agen
 -- name: set_text
 UPDATE messages SET said = COALESCE(said, body), body = :body, meta = :meta WHERE id = :id
 
+-- name: set_pin
+UPDATE messages SET pinned_by = :by, pinned_in = :entry WHERE id = :id
+
+-- name: pins
+SELECT * FROM messages WHERE pinned_in IS NOT NULL ORDER BY pinned_in DESC LIMIT :limit
+
 -- name: set_meta
 UPDATE messages SET meta = :meta WHERE id = :id
 

@@ -35,6 +35,8 @@ GUARDED = (
     | actions.PutOff
     | actions.EditMessage
     | actions.DeleteMessage
+    | actions.Pin
+    | actions.Unpin
 )
 #: Of these: what is told to agents later as the word of whoever ordered it.
 QUOTED = actions.Remember | actions.Decide | actions.Forget

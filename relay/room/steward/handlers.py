@@ -31,7 +31,7 @@ from relay.room.dispatch.permissions import ALLOW, REJECT, PermissionBroker, cod
 from relay.room.dispatch.recovery import lift_hops
 from relay.room.dispatch.roster import Policy, Roster
 from relay.room.dispatch.running import RunningTurns
-from relay.room.entries import changes
+from relay.room.entries import orders as entries
 from relay.room.journal import ledger
 from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import Q
@@ -138,7 +138,7 @@ class ActionHandlers:
                 rules = Rules(agents=self._roster.names)
                 return Result(await lift_hops(tx, rules, now=order.now, parents=order.cause))
             case actions.OnEntries():
-                return await changes.carry_out(tx, action, order, self._roster.names)
+                return await entries.carry_out(tx, action, order, self._roster.names)
             case actions.ShowAirspace():
                 return Result(self._airspace.who_is_near())
             case actions.DeclareIntent(agent):

@@ -1,14 +1,17 @@
 /** What a row of the transcript has of its own author's doing: the text as it is now, and the buttons. */
 
 import type { ComponentChildren } from "preact";
-import { IconButton } from "../ui/bits";
+import { api } from "../api";
+import { IconButton, tell } from "../ui/bits";
 import { Lazy } from "../ui/lazy";
 import type { Entry } from "../types";
 import { deleting, editing, isCommand, isOwn } from "./changes";
+import { pinnedIds, pins } from "./pins";
 import "../style/rooms.css";
 
 const editBox = () => import("./own").then((all) => ({ default: all.EditBox }));
 const deleteBox = () => import("./own").then((all) => ({ default: all.DeleteBox }));
+const pinBar = () => import("./pin_bar").then((all) => ({ default: all.PinBar }));
 const editedMark = () => import("./own").then((all) => ({ default: all.Edited }));
 
 /** The text of an entry (`children`), or what stands in its place. */
@@ -24,12 +27,19 @@ export function EntryText({ entry, children }: { entry: Entry; children: Compone
   );
 }
 
-export function OwnActions({ entry }: { entry: Entry }) {
-  if (!isOwn(entry)) return null;
+export function EntryActions({ entry }: { entry: Entry }) {
+  if (entry.meta.deleted) return null;
+  const pinned = pinnedIds.value.has(entry.id);
   return (
     <>
-      {!isCommand(entry) && <IconButton icon="edit" label="Edit" onClick={() => (editing.value = entry.id)} testid="edit" />}
-      <IconButton icon="forget" label="Delete" onClick={() => (deleting.value = entry.id)} testid="delete" />
+      <IconButton icon="pin" label={pinned ? "Take it down" : "Pin"} pressed={pinned} onClick={() => void tell(api.pin(entry.id, !pinned))} testid="pin-it" />
+      {isOwn(entry) && !isCommand(entry) && <IconButton icon="edit" label="Edit" onClick={() => (editing.value = entry.id)} testid="edit" />}
+      {isOwn(entry) && <IconButton icon="forget" label="Delete" onClick={() => (deleting.value = entry.id)} testid="delete" />}
     </>
   );
+}
+
+/** On top of the transcript. */
+export function Pins() {
+  return pins.value.length > 0 ? <Lazy load={pinBar} over /> : null;
 }

@@ -11,7 +11,7 @@ import { amount, clock, full, hue, span } from "../text/format";
 import { plainLine } from "../text/markdown";
 import { ref } from "../text/reference";
 import { WasGiven } from "../memory/given";
-import { EntryText, OwnActions } from "../rooms/row";
+import { EntryActions, EntryText } from "../rooms/row";
 import type { Entry, Usage } from "../types";
 import { Avatar, hued, Icon, IconButton, toast } from "./bits";
 import { Lazy } from "./lazy";
@@ -197,7 +197,7 @@ function Row({ entry, previous, lit, found }: EntryProps) {
       </div>
       <div class="entry-actions" role="group" aria-label="Entry actions">
         <IconButton icon="reply" label="Reply" keys="R" onClick={() => answer(entry)} />
-        <OwnActions entry={entry} />
+        <EntryActions entry={entry} />
         <IconButton icon="copy" label="Copy text" onClick={() => void copyText(entry.body).then((ok) => ok && toast("Text copied."))} />
         <IconButton icon="link" label={`Copy link to ${ref("m", entry.number)}`} onClick={() => void copyLink(entry)} />
       </div>

@@ -11,6 +11,7 @@ import { Icon, IconButton, Toasts, Tooltip, Words, hued } from "./bits";
 import { Composer } from "./composer";
 import { Lazy } from "./lazy";
 import { Mark } from "./mark";
+import { Pins } from "../rooms/row";
 import { PermissionStack } from "./permission_stack";
 import { BottomTabs, TABS, Tabs } from "./tabs";
 import { Transcript } from "./transcript";
@@ -142,6 +143,7 @@ function RoomView() {
   return (
     <section class="view room-view" aria-label="Room">
       <Notices />
+      <Pins />
       <Transcript />
       <Composer />
     </section>

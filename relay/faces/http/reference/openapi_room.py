@@ -178,6 +178,9 @@ ROOM_ROUTES = (
         required=("body",),
     ),
     RoomRoute("POST", "/api/messages/{message}/delete", "Delete a message of your own.", body=_WHO),
+    RoomRoute("POST", "/api/messages/{message}/pin", "Keep an entry on top of the room.", body=_WHO),
+    RoomRoute("POST", "/api/messages/{message}/unpin", "Take a pinned entry down.", body=_WHO),
+    RoomRoute("GET", "/api/pins", "What is pinned, what was pinned last first."),
     RoomRoute("POST", "/api/queue/{job}/retry", "Try a job again.", body=_WHO),
     RoomRoute("POST", "/api/repair", "Repair what healthcheck.sh finds."),
     RoomRoute(
