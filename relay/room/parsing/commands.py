@@ -34,6 +34,7 @@ from relay.room.parsing.arguments import (
 )
 from relay.room.parsing.wings import (
     board,
+    entries,
     explorations,
     handoffs,
     locks,
@@ -187,6 +188,26 @@ COMMANDS: tuple[Command, ...] = (
         "/route m12 CLAUDE CODEX",
         _route,
     ),
+    Command(
+        "/edit m<number> <new text>",
+        "change what a message of your own says; the transcript file keeps both",
+        "/edit m12 The login page, not the start page",
+        entries.edit,
+    ),
+    Command(
+        "/delete m<number>",
+        "take a message of your own out of the room; the transcript file keeps it",
+        "/delete m12",
+        entries.one(actions.DeleteMessage),
+    ),
+    Command(
+        "/pin m<number>",
+        "keep a message on top of the room, for people and for agents",
+        "/pin m12",
+        entries.one(actions.Pin),
+    ),
+    Command("/unpin m<number>", "take a pinned message down", "/unpin m12", entries.one(actions.Unpin)),
+    Command("/pins", "show what is pinned", "/pins", _bare(actions.ShowPins())),
     Command(
         "/retry <m or j><number>", "try again what failed: for a message, or one job", "/retry m12", _retry
     ),

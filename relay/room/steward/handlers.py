@@ -23,22 +23,23 @@ from relay.model import (
     references,
 )
 from relay.model.actions import Action
+from relay.model.names import listed
 from relay.room.dispatch import queue, usage
 from relay.room.dispatch.breaker import CircuitBreaker
 from relay.room.dispatch.permissions import ALLOW, REJECT, PermissionBroker, code_span
 from relay.room.dispatch.recovery import lift_hops
 from relay.room.dispatch.roster import Policy, Roster
 from relay.room.dispatch.running import RunningTurns
+from relay.room.entries import orders as entries
 from relay.room.journal import ledger
 from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import Q
+from relay.room.journal.orders import Order, Result
 from relay.room.journal.values import Job, JobState
 from relay.room.routing import router
 from relay.room.steward import answers
 from relay.room.steward.guarded import GUARDED, OUTSIDE, OWN, QUOTED
-from relay.room.steward.markdown import listed
 from relay.room.steward.meant import jobs_of, message_of
-from relay.room.steward.order import Order, Result
 from relay.room.steward.overview import Overview
 from relay.room.steward.tasks import TaskActions
 from relay.store.ports import Tx
@@ -140,6 +141,8 @@ class ActionHandlers:
             case actions.Continue():
                 rules = Rules(agents=self._roster.names)
                 return Result(await lift_hops(tx, rules, now=order.now, parents=order.cause))
+            case actions.OnEntries():
+                return await entries.carry_out(tx, action, order, self._roster.names)
             case actions.ShowAirspace():
                 return Result(self._airspace.who_is_near())
             case actions.DeclareIntent(agent):

@@ -13,6 +13,7 @@ import { Composer } from "./composer";
 import { AgentChips, Glance } from "./glance";
 import { Lazy } from "./lazy";
 import { Mark } from "./mark";
+import { Pins } from "../rooms/row";
 import { PermissionStack } from "./permission_stack";
 import { BottomTabs, TABS, Tabs } from "./tabs";
 import { Transcript } from "./transcript";
@@ -149,6 +150,7 @@ function RoomView() {
     <section class="view room-view" aria-label="Room">
       <Notices />
       <Glance />
+      <Pins />
       <Transcript />
       <Composer />
     </section>

@@ -201,6 +201,18 @@ ROOM_ROUTES = (
         body={"agents": {**_TEXTS, "minItems": 1}, **_WHO},
         required=("agents",),
     ),
+    RoomRoute("GET", "/api/messages/{message}/versions", "What a message said before it was changed."),
+    RoomRoute(
+        "POST",
+        "/api/messages/{message}/edit",
+        "Change what a message of your own says.",
+        body={"body": _SAYING, **_WHO},
+        required=("body",),
+    ),
+    RoomRoute("POST", "/api/messages/{message}/delete", "Delete a message of your own.", body=_WHO),
+    RoomRoute("POST", "/api/messages/{message}/pin", "Keep an entry on top of the room.", body=_WHO),
+    RoomRoute("POST", "/api/messages/{message}/unpin", "Take a pinned entry down.", body=_WHO),
+    RoomRoute("GET", "/api/pins", "What is pinned, what was pinned last first."),
     RoomRoute("POST", "/api/queue/{job}/retry", "Try a job again.", body=_WHO),
     RoomRoute("POST", "/api/repair", "Repair what healthcheck.sh finds."),
     RoomRoute(
