@@ -53,6 +53,10 @@ async def test_who_works_on_what_and_what_it_cost(tmp_path: Path) -> None:
             question = await told.post(f"@{name} quickly")
             await told.reply_to(question["id"], name)
 
+        # Who reads the queue later sees what each job is about.
+        jobs = (await told.get("/api/queue"))["jobs"]
+        assert jobs[0]["asked"] == {"number": question["number"], "by": "ann", "text": "@BEN quickly"}
+
         # The room, HTTP and the command line say the same.
         use = await told.get("/api/usage")
         ava, ben, total = use["agents"]["AVA"], use["agents"]["BEN"], use["total"]

@@ -265,10 +265,15 @@ async def test_archive_runs_before_a_worktree_goes_and_a_full_disk_makes_none(op
     disk = next(check for check in checks if check["name"] == "worktrees")
     assert disk["status"] == "warning" and "they take 3 MB" in disk["detail"], disk
 
+    # Discarded: archived before, and set up again after it.
     (one.folder / "allowed").touch()
+    (top / "new.md").write_text("new\n")
+    done = await one.relay("worktrees", "discard", "AVA", "--name", "ann")
+    assert done.code == 0 and (one.folder / "archived").read_text() == f"AVA {port}\n", done.all
+    await one.until_said("The setup of AVA's worktree failed: it ended with exit code 1", speaker="RELAY")
     done = await one.relay("worktrees", "remove", "AVA", "--name", "ann")
     assert done.code == 0, done.all
-    assert (one.folder / "archived").read_text() == f"AVA {port}\n" and not top.exists()
+    assert (one.folder / "archived").read_text() == f"AVA {port}\n" * 2 and not top.exists()
 
 
 async def test_nothing_runs_where_nothing_is_configured(open_room: Open) -> None:

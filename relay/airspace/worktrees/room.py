@@ -5,7 +5,8 @@ Invariant: a change that git has made is not undone because the room could not r
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -121,9 +122,11 @@ class WorktreeRoom:
         """Keep an event of the change, and tell the room of it, in one transaction; `also`: what else is written in
         it."""
 
-    async def leave(self, agent: str, by: str, *, discarding: bool) -> None:
-        """Before an agent's worktree is removed, or its work discarded: end what runs there, and archive it. Raises
-        Refusal, and then nothing is taken away."""
+    @asynccontextmanager
+    async def leaving(self, agent: str, by: str, done: str) -> AsyncIterator[None]:
+        """While an agent's worktree is removed, or its work discarded (`done`): nothing runs there, and it is
+        archived before. Raises Refusal, and then nothing is taken away."""
+        yield
 
     async def check_space(self, agent: str) -> None:
         """Raise UnusableCheckout where no new worktree may be made."""

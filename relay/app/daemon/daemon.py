@@ -226,6 +226,7 @@ class Daemon:
         lead("behaviour-checks", parts.behaviour.run)
         parts.airspace.start(start, lead)
         parts.coordination.start(start, lead)
+        lead(parts.given_tasks.name, parts.given_tasks.run)
         parts.verification.start(start, lead)
         start(
             "metrics",

@@ -38,6 +38,7 @@ from relay.app.review.reviews import Reviews
 from relay.app.review.suggestions import Suggestions
 from relay.app.runtime.instance import InstanceRecord
 from relay.app.runtime.room_token import RoomToken
+from relay.app.tasks.given_tasks import GivenTasks
 from relay.app.verification.metrics.gauges import MetricGauges
 from relay.app.verification.parts import VerificationParts
 from relay.app.wiring.conflicts.conflict_log import ConflictLog
@@ -124,7 +125,8 @@ class Parts:
             changes=RepoChanges(now.repo, self.worktrees.registry),
             checkouts=self.worktrees,
         )
-        board = Board(claims=services.work.claims)
+        self.board = board = Board(claims=services.work.claims)
+        self.given_tasks = GivenTasks(store, board)
         self.airspace = AirspaceParts(
             store,
             settings,
@@ -173,6 +175,7 @@ class Parts:
                 *self.verification.followers,
                 self.verification.statuses,
                 *self.coordination.followers,
+                self.given_tasks,
                 self.memory.follower,
                 self.knowledge.follower,
             ]

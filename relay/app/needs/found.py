@@ -21,6 +21,7 @@ from relay.model import Board, Message, actions, references
 from relay.room.dispatch import queue
 from relay.room.dispatch.breaker import BreakerState, in_a_row
 from relay.room.dispatch.budget import DAY_S, HOUR_S, exhausted
+from relay.room.dispatch.choice import choice
 from relay.room.dispatch.permissions import ALLOW, Pending
 from relay.room.dispatch.roster import Member
 from relay.room.journal.ledger import Q
@@ -301,12 +302,7 @@ async def held(tx: Tx) -> list[Need]:
 
 async def _others(tx: Tx, members: Mapping[str, Member], name: str, now: float) -> list[str]:
     """Other agents that would begin with it now."""
-    able = []
-    for other, member in members.items():
-        if other != name and member.enabled:
-            prospect = await queue.prospect(tx, member.policy, now, absence=member.absence)
-            able += [other] if prospect.able and not prospect.why else []
-    return able[:MOST_OTHERS]
+    return list((await choice(tx, members, now, but=[name])).names[:MOST_OTHERS])
 
 
 async def _message(tx: Tx, job: Job | None) -> Message | None:
@@ -318,7 +314,11 @@ def _give(message: Message | None, others: Sequence[str]) -> tuple[NeedAction, .
     """Only what a person wrote goes to another agent."""
     if message is None or message.kind != "human" or "claims" in message.meta:
         return ()
-    return tuple(
-        NeedAction(f"give-{other}", f"Give to {other}", actions.Route((other,), message.number))
-        for other in others
-    )
+    task = message.meta.get("given")
+
+    def to(other: str) -> actions.Action:
+        if isinstance(task, dict):
+            return actions.Give((int(task["number"]),), other)
+        return actions.Route((other,), message.number)
+
+    return tuple(NeedAction(f"give-{other}", f"Give to {other}", to(other)) for other in others)

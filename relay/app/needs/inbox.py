@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from relay.app.needs import found, work
+from relay.app.needs.answered import answered_tasks
 from relay.app.needs.elsewhere import NeedsElsewhere
 from relay.app.needs.need import Kind, Need
 from relay.app.needs.words import unheard
@@ -62,6 +63,7 @@ class NeedsInbox:
     async def _all(self, tx: Tx, now: float) -> list[Need]:
         members = self._roster.members
         agents = await found.agent_needs(tx, members, now)
+        questions = await found.questions(tx, members, now)
         return [
             *await found.collisions(tx, members),
             *found.permissions(self._permissions.pending),
@@ -70,7 +72,8 @@ class NeedsInbox:
             *agents,
             *await found.unanswered(tx, members, [need.about for need in agents], now),
             *await found.tasks(tx, self._board),
-            *await found.questions(tx, members, now),
+            *await answered_tasks(tx, self._board, {need.ref for need in questions}),
+            *questions,
             *found.silent(self._working(), self._settings.current.room.silent_after_s, now),
             *await work.handoff_needs(tx),
             *await work.exploration_needs(tx),

@@ -12,7 +12,8 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -57,7 +58,7 @@ _COARSE_S = 2.0
 class Tended(Protocol):
     """What the worktrees' desk does (`relay.app.worktrees.desk`), which stands above this folder."""
 
-    async def leave(self, agent: str, by: str, *, discarding: bool) -> None: ...
+    def leaving(self, agent: str, by: str, done: str) -> AbstractAsyncContextManager[None]: ...
 
     async def check_space(self, agent: str) -> None: ...
 
@@ -254,9 +255,10 @@ class StoredWorktreeRoom(WorktreeRoom):
                     return
                 await asyncio.sleep(wait)
 
-    async def leave(self, agent: str, by: str, *, discarding: bool) -> None:
-        if self.tended is not None:
-            await self.tended.leave(agent, by, discarding=discarding)
+    @asynccontextmanager
+    async def leaving(self, agent: str, by: str, done: str) -> AsyncIterator[None]:
+        async with self.tended.leaving(agent, by, done) if self.tended is not None else nullcontext():
+            yield
 
     async def check_space(self, agent: str) -> None:
         if self.tended is not None:

@@ -112,8 +112,7 @@ class WorktreeApps:
                 return before
             at = f" at {url}" if (url := self.url(before)) else ""
             raise Refusal(f"The app of {name} runs already{at}.", f"`/app @{name} stop` ends it.")
-        if self._care.at_work(name) == "archive":
-            raise Refusal(f"`archive` runs in the worktree of {name}.", "Try again when it has ended.")
+        self._care.check_stays(name)
         ports = (await self._care.record(worktree)).ports
         assert ports is not None
         busy = await asyncio.to_thread(lambda: [port for port in ports.ports() if listens(port)])

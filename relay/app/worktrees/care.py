@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -49,17 +50,22 @@ class _Work:
 
 
 class WorktreeCare:
-    """Of one registry. `say` tells the room; `changed` is told of each agent whose worktree stands differently."""
+    """Of one registry. `say` tells the room; `changed` is told of each agent whose worktree stands differently,
+    `over` of each in whose worktree a command has ended."""
 
     def __init__(
         self,
         settings: LiveSettings,
         registry: WorktreeRegistry,
         say: Say,
-        changed: Callable[[str], None] = lambda agent: None,
+        changed: Callable[[str], None],
+        over: Callable[[str], None],
     ) -> None:
-        self._settings, self._registry, self._say, self.changed = settings, registry, say, changed
+        self._settings, self._registry, self._say = settings, registry, say
+        self._changed, self._over = changed, over
         self._work: dict[str, _Work] = {}
+        #: Worktrees that are being taken away, with what is set when that is over.
+        self._leaving: dict[str, asyncio.Event] = {}
         self._assigning = asyncio.Lock()
 
     @property
@@ -109,8 +115,10 @@ class WorktreeCare:
         return known
 
     def known(self, worktree: TrackedWorktree) -> WorktreeRecord:
-        """What is kept of a worktree as it stands; of a setup that runs nowhere, that it is due. Blocks."""
+        """What is kept of a worktree as it stands: that a setup runs is what this process knows. Blocks."""
         found = records.load(worktree.checkout.git_dir)
+        if self.at_work(worktree.name) == "setup":
+            return replace(found, setup=replace(found.setup or Setup("running"), state="running", reason=""))
         if found.setup is not None and found.setup.state == "running" and worktree.name not in self._work:
             return replace(found, setup=replace(found.setup, state="due"))
         return found
@@ -199,7 +207,10 @@ class WorktreeCare:
     async def set_up_if_due(self, worktree: TrackedWorktree) -> None:
         """Begin to set a worktree up that never was, or that is to be again. Raises OSError."""
         settings = self.current
-        if not worktree.own or worktree.name in self._work or not (settings.setup or settings.copy):
+        name = worktree.name
+        if not worktree.own or name in self._work or name in self._leaving:
+            return
+        if not (settings.setup or settings.copy):
             return
         known = await asyncio.to_thread(self.known, worktree)
         if known.setup is None or known.setup.state == "due":
@@ -234,11 +245,8 @@ class WorktreeCare:
                 f"{worktree.name} is at work: its worktree is not set up during a turn.",
                 f"Wait for its answer, or `/cancel @{worktree.name}`.",
             )
-        if (what := self.at_work(worktree.name)) == "archive":
-            raise Refusal(
-                f"`archive` runs in the worktree of {worktree.name}.", "Try again when it has ended."
-            )
-        if not what:
+        self.check_stays(worktree.name)
+        if not self.at_work(worktree.name):
             self._begin("setup", worktree, self._set_up)
         return f"The worktree of {worktree.name} is being set up. The page shows how it goes."
 
@@ -249,7 +257,7 @@ class WorktreeCare:
         run: Callable[[TrackedWorktree, LiveOutput], Awaitable[Any]],
     ) -> asyncio.Task[Any]:
         name = worktree.name
-        output = LiveOutput(lambda text: self.changed(name))
+        output = LiveOutput(lambda text: self._changed(name))
 
         async def work() -> Any:
             try:
@@ -257,11 +265,12 @@ class WorktreeCare:
             finally:
                 output.close()
                 self._work.pop(name, None)
-                self.changed(name)
+                self._over(name)
+                self._changed(name)
 
         task = asyncio.create_task(work(), name=f"worktree-{what}-{name}")
         self._work[name] = _Work(what, task, output)
-        self.changed(name)
+        self._changed(name)
         return task
 
     async def _set_up(self, worktree: TrackedWorktree, output: LiveOutput) -> None:
@@ -312,27 +321,45 @@ class WorktreeCare:
 
     # -- archive
 
-    async def leave(self, agent: str, *, discarding: bool) -> None:
-        """Before an agent's worktree is removed, or its work discarded: end its setup, and run `archive`. Raises
-        Refusal where that fails, and then nothing is taken away."""
+    @contextmanager
+    def left_alone(self, agent: str) -> Iterator[None]:
+        """Nothing is begun in an agent's worktree meanwhile: it is taken away. Raises Refusal: it is already."""
+        self.check_stays(agent)
+        back = self._leaving[agent] = asyncio.Event()
+        try:
+            yield
+        finally:
+            del self._leaving[agent]
+            back.set()
+
+    def check_stays(self, agent: str) -> None:
+        """Raise Refusal while an agent's worktree is taken away."""
+        if agent in self._leaving:
+            raise Refusal(
+                f"The worktree of {agent} is being removed or discarded.", "Wait for the end of that."
+            )
+
+    async def is_back(self, agent: str) -> None:
+        """Wait while an agent's worktree is taken away."""
+        if (back := self._leaving.get(agent)) is not None:
+            await back.wait()
+
+    async def archive(self, agent: str, done: str) -> None:
+        """Before an agent's worktree is removed or its work discarded (`done`): end its setup, and run `archive`.
+        Raises Refusal where that fails, and then nothing is taken away."""
         worktree = self.find(agent)
         if not worktree.own:
             return
         if (work := self._work.get(worktree.name)) is not None:
-            if work.what == "archive":
-                raise Refusal(
-                    f"`archive` runs in the worktree of {worktree.name} already.", "Wait for its end."
-                )
             work.task.cancel()
             await asyncio.wait([work.task])
         if not self.current.archive:
             return
-        what = "discarded" if discarding else "removed"
         reason, output = await self._begin("archive", worktree, self._archive)
         if reason:
             last = _last(output, 1)
             raise Refusal(
-                f"`archive` failed in the worktree of {worktree.name}, so nothing is {what}: {reason}."
+                f"`archive` failed in the worktree of {worktree.name}, so nothing is {done}: {reason}."
                 + (f" Its last line: {code_span(last[0])}." if last else ""),
                 "Mend it, or take `worktrees.archive` out of config.json, and try again.",
             )

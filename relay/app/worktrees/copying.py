@@ -53,6 +53,10 @@ async def copy_files(
     tracked = await worktree.git.run("ls-files", "-z")
     known = set(tracked.out.split(b"\0"))
     wanted = [path for path in paths if path not in known]
+    # Git answers nothing at all when it is asked about one.
+    linked = await asyncio.to_thread(lambda: {path for path in wanted if _linked(worktree.top, path)})
+    notes += [f"`{name_of(path)}`: its folder is a link in the worktree" for path in wanted if path in linked]
+    wanted = [path for path in wanted if path not in linked]
     # With the folder before it, none is taken for a pattern.
     asked = b"".join(b"./" + path + b"\0" for path in wanted)
     git = Git(ignoring.folder, {**ignoring.env, **_WITH_GLOBS}, ignoring.config)
@@ -62,6 +66,12 @@ async def copy_files(
     may = [path for path in wanted if path in hidden]
     files, more = await asyncio.to_thread(_copy_all, main.top, worktree.top, may, never)
     return Copied(tuple(files), tuple([*notes, *more][:MOST_NAMED]))
+
+
+def _linked(top: Path, path: bytes) -> bool:
+    """Is a folder of this path a link there?"""
+    inner = Path(os.fsdecode(path)).parent
+    return any((top / folder).is_symlink() for folder in (inner, *inner.parents))
 
 
 def _copy_all(

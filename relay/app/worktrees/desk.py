@@ -7,8 +7,8 @@ Invariant: whatever a button or a command orders comes here, by `carry_out`; and
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import structlog
@@ -43,7 +43,7 @@ class WorktreeDesk:
     ) -> None:
         self._store, self._settings, self._registry, self._live = store, settings, registry, live
         self._wake = asyncio.Event()
-        self.care = WorktreeCare(settings, registry, self._say, self._changed)
+        self.care = WorktreeCare(settings, registry, self._say, self._changed, self._over)
         self.apps = WorktreeApps(settings, self.care, self._say, self._changed)
         self.space = WorktreeSpace(settings, registry, self._busy)
 
@@ -73,16 +73,21 @@ class WorktreeDesk:
     async def before_turn(self, agent: str) -> tuple[str, dict[str, str]]:
         """Wait until the agent's worktree is set up: what the agent is to be told of it, and the variables that its
         program gets there."""
+        await self.care.is_back(agent)
         if self._registry.find(agent) is None and self._registry.settings.agent(agent) is not None:
             await self._registry.open()
         self.space.touch(agent)
         return await self.care.ready(agent), await self.care.agent_env(agent)
 
-    async def leave(self, agent: str, by: str, *, discarding: bool) -> None:
-        """Before a worktree is removed, or its work discarded (`WorktreeRoom.leave`)."""
-        await self.apps.leave(agent, by)
-        self.space.touch(agent)
-        await self.care.leave(agent, discarding=discarding)
+    @asynccontextmanager
+    async def leaving(self, agent: str, by: str, done: str) -> AsyncIterator[None]:
+        """While a worktree is removed, or its work discarded (`WorktreeRoom.leaving`)."""
+        name = self.care.find(agent).name
+        with self.care.left_alone(name):
+            await self.apps.leave(name, by)
+            await self.care.archive(name, done)
+            yield
+        self._over(name)
 
     async def check_space(self, agent: str) -> None:
         """Raise UnusableCheckout where no worktree may be made for an agent; the room is told once."""
@@ -166,6 +171,10 @@ class WorktreeDesk:
         if agent:
             self.space.touch(agent)
         asyncio.get_running_loop().create_task(self._publish(agent))
+
+    def _over(self, agent: str) -> None:
+        self.space.forget(agent)
+        self.wake()
 
     async def _publish(self, agent: str) -> None:
         assert self._live is not None

@@ -40,6 +40,10 @@ class WorktreeSpace:
         """Something was done in an agent's worktree: its size is measured again soon."""
         self._touched.add(agent)
 
+    def forget(self, agent: str) -> None:
+        """An agent's worktree is another one by now: its size is measured with the next look."""
+        self._sizes.pop(agent, None)
+
     def size(self, agent: str) -> DiskUse | None:
         """What an agent's own worktree takes; None = it was not measured yet."""
         return self._sizes.get(agent)

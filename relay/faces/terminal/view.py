@@ -369,8 +369,8 @@ def entry_lines(
     speaker, kind = safe_line(str(entry.get("speaker")), 64), entry.get("kind")
     at, number = clock(str(entry.get("ts"))), _int(entry.get("number"))
     meta = entry["meta"] if isinstance(entry.get("meta"), dict) else {}
-    marks = [word for word in ("unverified", "history", "truncated") if meta.get(word)]
-    body = str(entry.get("body") or "")
+    marks = [word for word in ("unverified", "history", "truncated", "edited") if meta.get(word)]
+    body = "(deleted)" if meta.get("deleted") else str(entry.get("body") or "")
     if today is not None:
         day = f"{at:%Y-%m-%d} " if at and at.date() != today else ""
         suffix = f" ({', '.join(marks)})" if marks else ""

@@ -93,12 +93,12 @@ def _running(turn: RunningTurn) -> dict[str, Any]:
         "message_id": asked.id,
         "number": asked.number,
         "since": iso(started_at),
-        "asked": _asked(asked.speaker, asked.body),
+        "asked": asked_in_short(asked.speaker, asked.body),
         "tool": turn.tool,
     }
 
 
-def _asked(speaker: str, body: str) -> dict[str, str]:
+def asked_in_short(speaker: str, body: str) -> dict[str, str]:
     """Who asked for a turn, and how it begins."""
     line = " ".join(body.split())
     return {"by": speaker, "text": line if len(line) <= ASKED else line[: ASKED - 1] + "…"}
@@ -119,7 +119,7 @@ async def _elsewhere(tx: Tx, here: Mapping[str, RunningTurn]) -> dict[str, dict[
             "message_id": job.message_id,
             "number": message["number"],
             "since": iso(job.started_at),
-            "asked": _asked(message["speaker"], message["body"]),
+            "asked": asked_in_short(message["speaker"], message["body"]),
             "tool": "",
         }
         for agent, job in jobs.items()

@@ -11,7 +11,7 @@ import { agents, loaded, onEntries, onFrames } from "./room";
 export const needs = signal<readonly Need[]>([]);
 export const needsProblem = signal("");
 /** Frames that change nothing about it. */
-const QUIET: ReadonlySet<string> = new Set(["stream", "output", "people", "airspace", "hello", "dispatcher", "fleet", "lock", "session"]);
+const QUIET: ReadonlySet<string> = new Set(["stream", "output", "worktree", "people", "airspace", "hello", "dispatcher", "fleet", "lock", "session"]);
 /** Milliseconds between two looks while an agent works: that nothing is heard of it is said by no frame. */
 const LOOK = 60_000;
 
