@@ -12,11 +12,10 @@ from relay.log.encoding import dumps
 from relay.log.events import Event
 from relay.log.follow import tail
 from relay.model import Board, Fault, Holds, Message, Refusal
-from relay.room.dispatch import usage
 from relay.room.dispatch.roster import Roster
 from relay.room.dispatch.running import RunningTurns
 from relay.room.dispatch.view_queries import agents_json, asked_in_short
-from relay.room.journal import ledger, pages
+from relay.room.journal import ledger, pages, usage
 from relay.room.journal.frames import SHOWN, TASK_EVENTS, frames_of, latest, summary
 from relay.room.journal.ledger import Q
 from relay.room.journal.pages import IDS_FIX

@@ -24,14 +24,14 @@ from relay.model import (
 )
 from relay.model.actions import Action
 from relay.model.names import listed
-from relay.room.dispatch import queue, usage
+from relay.room.dispatch import queue
 from relay.room.dispatch.breaker import CircuitBreaker
 from relay.room.dispatch.permissions import ALLOW, REJECT, PermissionBroker, code_span
 from relay.room.dispatch.recovery import lift_hops
 from relay.room.dispatch.roster import Policy, Roster
 from relay.room.dispatch.running import RunningTurns
 from relay.room.entries import orders as entries
-from relay.room.journal import ledger
+from relay.room.journal import ledger, usage
 from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import Q
 from relay.room.journal.orders import Order, Result
