@@ -13,7 +13,7 @@ from typing import Any
 
 import structlog
 
-from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.airspace.worktrees.registry import EDITORS, WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree
 from relay.app.worktrees.apps import WorktreeApps
 from relay.app.worktrees.commands import end_left
@@ -73,14 +73,15 @@ class WorktreeDesk:
         """A worktree was made, or the configuration changed: look at once."""
         self._wake.set()
 
-    async def before_turn(self, agent: str) -> tuple[str, dict[str, str]]:
-        """Wait until the agent's worktree is set up: what the agent is to be told of it, and the variables that its
-        program gets there."""
+    async def before_turn(self, agent: str) -> str:
+        """Wait until the agent's worktree is made and set up; what the agent is to be told of it."""
         await self.setups.is_back(agent)
-        if self._registry.find(agent) is None and self._registry.settings.agent(agent) is not None:
+        settings, now = self._registry.settings.agent(agent), self.setups.current
+        edits = settings is not None and settings.kind in EDITORS
+        if edits and (now.setup or now.copy) and self._registry.find(agent) is None:
             await self._registry.open()
         self.space.touch(agent)
-        return await self.setups.ready(agent), await self.setups.agent_env(agent)
+        return await self.setups.ready(agent)
 
     @asynccontextmanager
     async def leaving(self, agent: str, by: str, done: str) -> AsyncIterator[None]:
