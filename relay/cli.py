@@ -35,8 +35,9 @@ COMMANDS = {
     "inbox": "What needs you in the room, and doing something about it (`relay inbox --help`).",
     "notify": "Who outside is told what needs you, and a message to try it (`relay notify --help`).",
     "review": "What an agent's branch changes, and your comments on it (`relay review --help`).",
+    "message": "Change or delete a message of your own, pin one (`relay message --help`).",
     "locks": "Show who holds which files, or take a lock from its holder (`relay locks --help`).",
-    "work": "Show the tasks, submit one, or reopen one (`relay work --help`).",
+    "work": "Show the tasks, submit, change, give or import some (`relay work --help`).",
     "sessions": "Show the sessions of agents, or end one (`relay sessions --help`).",
     "changesets": "Show what sessions said they changed (`relay changesets --help`).",
     "memory": "What was learned: import it, find it, forget it (`relay memory --help`).",
@@ -73,6 +74,7 @@ _ELSEWHERE = {
     "inbox": "relay.app.needs.command",
     "notify": "relay.app.notify.command",
     "review": "relay.app.review.command",
+    "message": "relay.app.entries.command",
 }
 _OWN = frozenset(
     {
@@ -97,6 +99,7 @@ _OWN = frozenset(
         "inbox",
         "notify",
         "review",
+        "message",
     }
 )
 #: Those that print with rich, or may run an executor that does.

@@ -114,14 +114,6 @@ class Reader:
 
         return await self._store.read(work)
 
-    async def task(self, number: int) -> dict[str, Any]:
-        """A task with all that is known of it, and what happened to it."""
-        try:
-            return dict(await self._store.read(lambda tx: self._board.story(tx, number), long=True))
-        except Refusal as refusal:
-            fix = refusal.fix or "GET /api/tasks lists them."
-            raise Refusal(refusal.message, fix, Fault.UNKNOWN) from None
-
     async def held(self) -> dict[str, Any]:
         """Who holds what, as of `now`: `{locks: [LOCK + waiting], sessions: [SESSION], now}`."""
 

@@ -53,7 +53,9 @@ async def tab_to(page: Page, testid: str) -> None:
         if await wanted.evaluate("(e) => e === document.activeElement"):
             return
         await page.keyboard.press("Tab")
-        assert await page.evaluate(FOCUS_SEEN) == ""
+        # Behind the last one the browser's own controls come, and then the page's first.
+        if await page.evaluate("document.activeElement !== document.body"):
+            assert await page.evaluate(FOCUS_SEEN) == ""
     raise AssertionError(f"Tab does not come to {testid}")
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Locator, Page, expect
 
+from tests.browser.axe import everywhere, violations
 from tests.browser.person import Person, shot
 from tests.outside import agent, eventually, room, settings
 
@@ -17,6 +18,16 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 ASKS = '- say: "Which of the two do you **want**?"\n'
 FAILS = "- fail: crash\n  detail: The disk is full.\n"
 WORKS = "- say: It is done.\n"
+#: A question that would do something, were it not a text.
+HOSTILE = (
+    "\x1b[2J <img src=x onerror=alert(1)> ![p](https://tracker.invalid/p.png) [go](javascript:alert(1)) "
+    "\u202egnp.exe @CLEO " + "x" * 100_000 + "?"
+)
+#: What must never come of it in the page.
+LIVE = """() => [...document.querySelectorAll('.needs *, .transcript *')].filter(
+  (e) => ['IMG', 'SCRIPT', 'IFRAME'].includes(e.tagName) ||
+    (e.tagName === 'A' && !/^(https?:|mailto:|#)/.test(e.getAttribute('href')))
+).map((e) => e.outerHTML)"""
 
 
 def need(person: Person, kind: str) -> Locator:
@@ -28,10 +39,12 @@ async def test_each_need_has_its_buttons_and_is_gone_when_it_is_settled(
 ) -> None:
     folder = tmp_path / "room"
     folder.mkdir()
-    for name, script in (("asks", ASKS), ("fails", FAILS), ("works", WORKS)):
+    evil = f"- say: {json.dumps(HOSTILE)}\n"
+    for name, script in (("asks", ASKS), ("fails", FAILS), ("works", WORKS), ("evil", evil)):
         (folder / f"{name}.yaml").write_text(script)
     agents = [
         agent("AVA", "asks.yaml"),
+        agent("EVE", "evil.yaml"),
         agent("BEN", "works.yaml", budget={"turns_per_hour": 1}),
         agent("CLEO", "fails.yaml"),
     ]
@@ -69,13 +82,26 @@ async def test_each_need_has_its_buttons_and_is_gone_when_it_is_settled(
 
         await need(ann, "budget").get_by_test_id("act-raise").click()
         await expect(need(ann, "budget")).to_have_count(0)
-        assert json.loads(house.path.read_text())["agents"][1]["budget"] == {"turns_per_hour": 2}
+        assert json.loads(house.path.read_text())["agents"][2]["budget"] == {"turns_per_hour": 2}
         # Taken back from the toast: by its command, and in the file.
         toast = page.get_by_test_id("toast").filter(has_text="set BEN's turns_per_hour to 2")
         await toast.get_by_role("button", name="Undo").click()
         await house.until_said("/budget @BEN turns_per_hour 1", speaker="ann")
         await expect(need(ann, "budget")).to_be_visible()
-        assert json.loads(house.path.read_text())["agents"][1]["budget"] == {"turns_per_hour": 1}
+        assert json.loads(house.path.read_text())["agents"][2]["budget"] == {"turns_per_hour": 1}
+        # A hostile question is a text: in the page, in the room's answer, in a terminal.
+        await house.post("@EVE keep the names")
+        await expect(need(ann, "question").first).to_contain_text("onerror=alert(1)")
+        asked = await house.post("/inbox")
+        told = await house.reply_to(asked["id"], "RELAY")
+        assert len(told["body"]) < 2000 and "\x1b" not in told["body"] and "\u202e" not in told["body"]
+        assert await page.evaluate(LIVE) == []
+        await ann.go("room")
+        await ann.sees("things need you", "RELAY")
+        assert await page.evaluate(LIVE) == []
+        await ann.go("needs")
+        listed = (await house.relay("inbox")).out
+        assert "\x1b" not in listed and "\u202e" not in listed and len(listed) < 2500
         # Nothing sticks out of a phone's screen.
         wide = "document.documentElement.scrollWidth > innerWidth"
         assert not await page.evaluate(wide)
@@ -131,6 +157,7 @@ async def test_a_hidden_page_notifies_of_each_new_need_once(chromium: Browser, t
             await asks.click()
         await expect(page.get_by_test_id("notify-standing")).to_contain_text("refuses notifications")
         await expect(asks).not_to_be_checked()
+        assert await violations(page) == []
         await page.keyboard.press("Escape")
 
         # Allowed: one kind is turned on, by keyboard, and is kept in this browser.
@@ -141,6 +168,8 @@ async def test_a_hidden_page_notifies_of_each_new_need_once(chromium: Browser, t
         await asks.press("Space")
         await expect(asks).to_be_checked()
         await shot(page, "notify-1280-light")
+        assert await everywhere(page) == []
+        await page.set_viewport_size({"width": 1280, "height": 800})
         await page.get_by_test_id("notify-trial").click()
         assert [one["tag"] for one in await page.evaluate("seen.shown")] == ["relay-trial"]
         await dialog.get_by_role("button", name="Close").click()

@@ -222,3 +222,33 @@ async def test_a_collision_is_decided_once(open_room: Open) -> None:
     back = await comes(room, "collision")
     assert (await act(room, back["id"], "later"))["success"]
     assert back["id"] not in await needs(room)
+
+
+async def test_a_failed_task_is_tried_again_and_that_is_taken_back(open_room: Open) -> None:
+    room = await open_room(agent("AVA"))
+    made = await room.relay("keys", "create", "AVA", "--scopes", "work,read", "--json")
+    mine = {"X-API-Key": json.loads(made.out)["key"]}
+    body = {"task_type": "fix", "task_description": "Mend the clock", "max_attempts": 1}
+    _, task = await room.ask("POST", "/work/submit", json=body)
+    async with room.session.post(f"{room.url}/work/claim", json={}, headers=mine) as reply:
+        assert (await reply.json())["task_id"] == task["task_id"]
+    failed = {"task_id": task["task_id"], "success": False, "error_message": "The spring is broken."}
+    async with room.session.post(f"{room.url}/work/complete", json=failed, headers=mine) as reply:
+        assert reply.status == 200
+
+    need = await comes(room, "task")
+    assert names(need) == ["again", "done", "later"]
+    assert "Mend the clock" in need["text"] and "The spring is broken." in need["text"]
+    done = await act(room, need["id"], "done")
+    assert (done["success"], done["undo"]) == (True, "/undo")
+    await goes(room, need["id"])
+    await room.post(done["undo"])
+    back = await comes(room, "task")
+    assert (back["id"], back["text"]) == (need["id"], need["text"])
+    later = await act(room, need["id"], "later")
+    assert later["undo"] == f"/later {need['id']} undo"
+    await goes(room, need["id"])
+    await room.post(later["undo"])
+    await comes(room, "task")
+    assert (await act(room, need["id"], "again"))["success"]
+    await goes(room, need["id"])

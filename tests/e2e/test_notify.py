@@ -14,6 +14,7 @@ from pathlib import Path
 
 from aiohttp import web
 
+from tests.e2e.test_acp import speaker
 from tests.e2e.test_inbox import ASKS, FAILS, WORKS, act, comes, goes, needs
 from tests.outside import Json, Outside, agent, eventually, room, settings
 
@@ -201,6 +202,9 @@ async def test_each_need_is_told_once_over_failures_and_kills(tmp_path: Path) ->
         ran = await told.relay("notify", "test", "team", "--json")
         assert ran.code == 1 and "it redirects to 127.0.0.1, which is not followed" in ran.out
         assert outside.at("/elsewhere") == []
+        del told.env["PHONE"]
+        ran = await told.relay("notify", "test", "phone")
+        assert ran.code == 1 and "PHONE is not set in the environment of this command" in ran.out
         ran = await told.relay("notify", "test", "nobody")
         assert ran.code == 2 and "it has: desk, phone, team" in ran.err
 
@@ -212,4 +216,21 @@ async def test_each_need_is_told_once_over_failures_and_kills(tmp_path: Path) ->
 
 
 async def about(outside: Pocket, path: str, name: str, count: int) -> bool:
-    return len([one for one in outside.at(path) if name in one.body.decode()]) >= count
+    """Has the place heard so often of this agent?"""
+    heard = [one.json.get("about") or one.json["text"].splitlines()[0] for one in outside.at(path)]
+    return len([who for who in heard if who in (name, f"Question: {name} (room)")]) >= count
+
+
+async def test_a_permission_reaches_a_pocket_while_nobody_has_the_page_open(tmp_path: Path) -> None:
+    folder = tmp_path / "room"
+    ace = speaker(str(tmp_path), "permit", FAKE_KIND="execute")
+    async with pocket() as outside:
+        place = {"name": "phone", "url": f"{outside.url}/my-topic", "format": "ntfy", "kinds": ["permission"]}
+        async with room(folder, settings(ace, notify=[place])) as told:
+            await told.start()
+            posted = await told.post("@ACE do it")
+            (rung,) = await outside.until("/", 1)
+            assert (rung.json["title"], rung.json["priority"]) == ("Permission: ACE (room)", 4)
+            need = await comes(told, "permission")
+            assert (await act(told, need["id"], need["actions"][0]["name"]))["success"]
+            assert (await told.reply_to(posted["id"], "ACE"))["body"] == "The answer was yes."

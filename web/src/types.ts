@@ -75,6 +75,12 @@ export interface Meta {
   level?: Level;
   /** What a person can decide about it. */
   actions?: Choice[];
+  /** Its author changed what it says: when, and by which entries. */
+  edited?: { at: string; by_entries: number[] };
+  /** Its author deleted it. */
+  deleted?: { at: string; by_entry: number };
+  /** The room's word that a message was changed or deleted. */
+  edits?: { message: string; number: number; deleted?: true };
 }
 
 export interface Entry {
@@ -89,6 +95,11 @@ export interface Entry {
   job: number | null;
   meta: Meta;
   cursor: string;
+}
+
+/** An entry that is kept on top of the room. */
+export interface Pin extends Entry {
+  pinned_by: string;
 }
 
 export interface Hit extends Entry {

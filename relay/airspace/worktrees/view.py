@@ -203,7 +203,8 @@ async def difference(registry: WorktreeRegistry, agent: str, path: str = "") -> 
     work = worktree.work
     if work is None:
         raise GitError("diff", 1, worktree.trouble or "the worktree has not been read yet")
-    git, snapshot = worktree.snapshotter.git, work.snapshot
+    # Without the snapshot's index, which the next snapshot writes meanwhile.
+    git, snapshot = registry.scratch.git(worktree.checkout), work.snapshot
     wanted = {side for record in work.records for side in _paths(record) if path and path in _paths(record)}
     text, truncated = "", False
     if not path or wanted:

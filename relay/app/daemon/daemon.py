@@ -189,6 +189,9 @@ class Daemon:
             start("fleet-members", parts.fleet.follow)
             start("fleet-people-tell", parts.people.tell)
             start("fleet-people-hear", parts.people.hear)
+            if parts.needs.elsewhere is not None:
+                start("fleet-needs-tell", parts.needs.elsewhere.tell)
+                start("fleet-needs-hear", parts.needs.elsewhere.hear)
             start("fleet-stops", parts.steward.stop_turns)
             lead("fleet-watch", parts.fleet.watch)
         start("transcript", parts.transcript.run)
@@ -223,6 +226,7 @@ class Daemon:
         lead("behaviour-checks", parts.behaviour.run)
         parts.airspace.start(start, lead)
         parts.coordination.start(start, lead)
+        lead(parts.given_tasks.name, parts.given_tasks.run)
         parts.verification.start(start, lead)
         start(
             "metrics",

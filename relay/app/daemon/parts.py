@@ -31,12 +31,14 @@ from relay.app.merge.exploration.room_actions import ExplorationActions
 from relay.app.merge.exploration.worker import ExplorationWorker
 from relay.app.merge.resolving import ConflictService
 from relay.app.needs.budgets import BudgetOrders
+from relay.app.needs.elsewhere import NeedsElsewhere
 from relay.app.needs.inbox import NeedsInbox
-from relay.app.notify.teller import Teller, inbox_of
+from relay.app.notify.teller import Teller, inbox_of, tells
 from relay.app.review.reviews import Reviews
 from relay.app.review.suggestions import Suggestions
 from relay.app.runtime.instance import InstanceRecord
 from relay.app.runtime.room_token import RoomToken
+from relay.app.tasks.given_tasks import GivenTasks
 from relay.app.verification.metrics.gauges import MetricGauges
 from relay.app.verification.parts import VerificationParts
 from relay.app.wiring.conflicts.conflict_log import ConflictLog
@@ -123,7 +125,8 @@ class Parts:
             changes=RepoChanges(now.repo, self.worktrees.registry),
             checkouts=self.worktrees,
         )
-        board = Board(claims=services.work.claims)
+        self.board = board = Board(claims=services.work.claims)
+        self.given_tasks = GivenTasks(store, board)
         self.airspace = AirspaceParts(
             store,
             settings,
@@ -172,13 +175,14 @@ class Parts:
                 *self.verification.followers,
                 self.verification.statuses,
                 *self.coordination.followers,
+                self.given_tasks,
                 self.memory.follower,
                 self.knowledge.follower,
             ]
         )
 
         self.worktrees.watcher.trees.append(self.timeline.tools.changed)
-        self.permissions = PermissionBroker(store, self.live)
+        self.permissions = PermissionBroker(store, self.live, told=lambda: tells(settings, "permission"))
         self.guard = LockGuard(
             store, judge, self.airspace.guard, self.coordination, self.worktrees, self.timeline.tools
         )
@@ -246,6 +250,8 @@ class Parts:
         self.services.conflicts.standing = self.conflict_service.standing
         self.reload = Reload(settings, self)
         self.needs = NeedsInbox(self.roster, self.turns, board, self.permissions, settings, clock=clock)
+        if not self.fleet.alone:
+            self.needs.elsewhere = NeedsElsewhere(store, self.fleet, self.live, self.needs.own)
         self.teller = Teller(
             store, settings, inbox_of(store, self.needs), lambda: self.overview.address, clock
         )

@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from relay.airspace.advisories import table, wording
 from relay.airspace.advisories.rules.advisory import Advisory, Steering
-from relay.app.needs.need import Kind, Need, NeedAction, later
-from relay.app.needs.words import sentence, short
+from relay.app.needs.need import MOST_LABEL, Kind, Need, NeedAction, later
+from relay.app.needs.words import named, sentence, short
 from relay.base.durations import clock_time, parse_iso, rough_duration
 from relay.base.terminal_text import flat
 from relay.log import events
@@ -21,6 +21,7 @@ from relay.model import Board, Message, actions, references
 from relay.room.dispatch import queue
 from relay.room.dispatch.breaker import BreakerState, in_a_row
 from relay.room.dispatch.budget import DAY_S, HOUR_S, exhausted
+from relay.room.dispatch.choice import choice
 from relay.room.dispatch.permissions import ALLOW, Pending
 from relay.room.dispatch.roster import Member
 from relay.room.journal.ledger import Q
@@ -79,20 +80,25 @@ def _settled(advisory: Advisory, paused: Collection[str]) -> bool:
     )
 
 
-def permissions(pending: Sequence[Pending]) -> list[Need]:
-    """What agents ask people for."""
+def permissions(pending: Sequence[Pending], *, numbered: bool = True) -> list[Need]:
+    """What agents ask people for. `numbered`: by its number, as people say it; of another member of the fleet, which
+    counts for itself, by its id."""
     found = []
     for asked in pending:
         request = asked.request
         buttons = tuple(
             NeedAction(
                 f"option-{place}",
-                flat(option.name),
-                actions.Permit(references.request(asked.number), str(place), allow=option.kind in ALLOW),
+                short(option.name, MOST_LABEL),
+                actions.Permit(
+                    references.request(asked.number) if numbered else asked.id,
+                    str(place),
+                    allow=option.kind in ALLOW,
+                ),
             )
             for place, option in enumerate(asked.options, 1)
         )
-        where = f" in {', '.join(map(flat, request.paths))}" if request.paths else ""
+        where = f" in {named(request.paths)}" if request.paths else ""
         text = f"It asks for permission: {short(request.title)}{where}."
         found.append(
             Need(
@@ -296,12 +302,7 @@ async def held(tx: Tx) -> list[Need]:
 
 async def _others(tx: Tx, members: Mapping[str, Member], name: str, now: float) -> list[str]:
     """Other agents that would begin with it now."""
-    able = []
-    for other, member in members.items():
-        if other != name and member.enabled:
-            prospect = await queue.prospect(tx, member.policy, now, absence=member.absence)
-            able += [other] if prospect.able and not prospect.why else []
-    return able[:MOST_OTHERS]
+    return list((await choice(tx, members, now, but=[name])).names[:MOST_OTHERS])
 
 
 async def _message(tx: Tx, job: Job | None) -> Message | None:
@@ -313,7 +314,11 @@ def _give(message: Message | None, others: Sequence[str]) -> tuple[NeedAction, .
     """Only what a person wrote goes to another agent."""
     if message is None or message.kind != "human" or "claims" in message.meta:
         return ()
-    return tuple(
-        NeedAction(f"give-{other}", f"Give to {other}", actions.Route((other,), message.number))
-        for other in others
-    )
+    task = message.meta.get("given")
+
+    def to(other: str) -> actions.Action:
+        if isinstance(task, dict):
+            return actions.Give((int(task["number"]),), other)
+        return actions.Route((other,), message.number)
+
+    return tuple(NeedAction(f"give-{other}", f"Give to {other}", to(other)) for other in others)

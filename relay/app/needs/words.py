@@ -22,4 +22,10 @@ def sentence(text: str) -> str:
 
 def named(paths: Sequence[str]) -> str:
     more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
-    return ", ".join(flat(path) for path in paths[:3]) + more
+    return ", ".join(short(path, 120) for path in paths[:3]) + more
+
+
+def unheard(away: Sequence[str]) -> str:
+    """What is not known of members of the fleet that cannot be reached. Pure."""
+    named = " and ".join(away)
+    return f"{named} cannot be reached: what agents there ask for, and whether they are silent, is not known."

@@ -68,10 +68,10 @@ async def conflict_needs(tx: Tx) -> list[Need]:
             )
             for choice, label in choices.items()
         )
-        where = f", {flat(asked.part.entity)}" if asked.part.entity else ""
+        where = f", {short(asked.part.entity, 120)}" if asked.part.entity else ""
         text = (
             f"{flat(question.agent)} cannot be merged into {flat(question.into_name)}: {flat(asked.part.kind)} in "
-            f"{flat(asked.part.path)}{where}."
+            f"{short(asked.part.path, 200)}{where}."
         )
         at = parse_iso(asked.at)
         found.append(

@@ -10,18 +10,17 @@ import base64
 import hashlib
 import hmac
 import json
-from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
-from relay.app.needs.need import Kind, Need
+from relay.app.needs.need import MOST_TEXT, Kind, Need
 from relay.app.notify.places import Place
 from relay.base.terminal_text import safe_line
 from relay.config.notify import SECRET_MARK
 
 Json = dict[str, Any]
-#: Characters of a text, of a title and of a name.
-MOST_TEXT, MOST_TITLE, MOST_NAME = 600, 120, 80
+#: Characters of a title and of the room's name.
+MOST_TITLE, MOST_NAME = 120, 80
 #: ntfy's priorities: 3 is its usual one, 4 makes itself heard.
 USUAL, URGENT = 3, 4
 
@@ -44,7 +43,7 @@ def body_of(place: Place, need: Need, room: str, page: str) -> tuple[str, bytes]
         case _:
             value = {
                 "type": "need",
-                **_bounded(need),
+                **need.as_json(),
                 "room": safe_line(room, MOST_NAME),
                 "url": link or None,
             }
@@ -105,10 +104,3 @@ def _escaped(text: str) -> str:
 def _uncalled(text: str) -> str:
     """Programs that take Slack's format call people by `@here` in a plain text too."""
     return text.replace("@", "@\u200b")
-
-
-def _bounded(need: Need) -> Json:
-    value: Mapping[str, Any] = need.as_json()
-    actions = [{**action, "label": safe_line(action["label"], MOST_NAME)} for action in value["actions"]]
-    about, text = safe_line(need.about, MOST_TITLE), safe_line(need.text, MOST_TEXT)
-    return {**value, "about": about, "text": text, "actions": actions}

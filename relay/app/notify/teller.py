@@ -158,3 +158,8 @@ class Teller:
 def inbox_of(store: Store, inbox: NeedsInbox) -> Callable[[], Awaitable[list[Need]]]:
     """What needs people, read in a transaction of its own."""
     return lambda: store.read(inbox.read)
+
+
+def tells(settings: LiveSettings, kind: str) -> bool:
+    """Is a place told of needs of this kind?"""
+    return any(place.wants(kind) and not place.trouble for place in places_of(settings.current.notify))

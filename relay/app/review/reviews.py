@@ -105,7 +105,7 @@ class Reviews:
     ) -> tuple[SendReview, Callable[[Tx, Message], Awaitable[None]]]:
         """The message with these comments, and what is recorded with it. Raises Refusal."""
         worktree, told = await self._difference(agent, asked[0].path)
-        git, texts = worktree.snapshotter.git, dict[str, str]()
+        git, texts = self._registry.scratch.git(worktree.checkout), dict[str, str]()
         comments = [await self._quoted(git, told, at, ask, texts) for at, ask in enumerate(asked)]
         commit = told["head"] or told["base"]
         text = said(comments, told["branch"] or "its branch", commit, dirty=told["dirty"])
@@ -149,7 +149,7 @@ class Reviews:
     async def _comments(self, worktree: TrackedWorktree, told: Json) -> list[Json]:
         """The comments on the branch, each with `stands`: the line on which its lines begin now, or None where they
         have changed; and with `applied`: the commit by which its suggestion was applied."""
-        name, git = worktree.name, worktree.snapshotter.git
+        name, git = worktree.name, self._registry.scratch.git(worktree.checkout)
         sent, applied = await self._store.read(lambda tx: _both(tx, name))
         lines = await _texts(git, told, sent)
         return [

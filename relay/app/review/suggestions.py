@@ -148,7 +148,7 @@ class Suggestions:
         source_key: str,
     ) -> None:
         name, lane = self._registry.checkout_name(worktree.name), ledger.person_lane(change.by)
-        git = worktree.snapshotter.git
+        git = self._registry.scratch.git(worktree.checkout)
         known = await self._store.read(lambda tx: last_tree(tx, name))
         stood = known.tree if known is not None else trees[0]
         # What somebody wrote there that no turn has told of is not the person's.

@@ -38,6 +38,11 @@ GUARDED = (
     | actions.RunApp
     | actions.StopApp
     | actions.SetUp
+    | actions.Give
+    | actions.EditMessage
+    | actions.DeleteMessage
+    | actions.Pin
+    | actions.Unpin
 )
 #: Of these: what is told to agents later as the word of whoever ordered it.
 QUOTED = actions.Remember | actions.Decide | actions.Forget

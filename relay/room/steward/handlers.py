@@ -8,7 +8,6 @@ An unverified entry may ask, but lifts no guard.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from relay.model import (
     Airspace,
@@ -17,7 +16,6 @@ from relay.model import (
     Holds,
     Message,
     Orders,
-    PermissionOption,
     Refusal,
     Remembered,
     Timeline,
@@ -25,53 +23,29 @@ from relay.model import (
     references,
 )
 from relay.model.actions import Action
+from relay.model.names import listed
 from relay.room.dispatch import queue, usage
 from relay.room.dispatch.breaker import CircuitBreaker
 from relay.room.dispatch.permissions import ALLOW, REJECT, PermissionBroker, code_span
 from relay.room.dispatch.recovery import lift_hops
 from relay.room.dispatch.roster import Policy, Roster
 from relay.room.dispatch.running import RunningTurns
+from relay.room.entries import orders as entries
 from relay.room.journal import ledger
 from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import Q
+from relay.room.journal.orders import Order, Result
 from relay.room.journal.values import Job, JobState
-from relay.room.parsing import commands
 from relay.room.routing import router
 from relay.room.steward import answers
 from relay.room.steward.guarded import GUARDED, OUTSIDE, OWN, QUOTED
-from relay.room.steward.markdown import listed
 from relay.room.steward.meant import jobs_of, message_of
 from relay.room.steward.overview import Overview
+from relay.room.steward.tasks import TaskActions
 from relay.store.ports import Tx
 
-#: Characters of a task's title that fit on the board.
-MAX_TITLE = 200
 #: Latest jobs that ended badly, among which `/try` looks for one of the agent's.
 LATEST = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """Who orders an action, in which message (`cause`: its event). `now`: Unix seconds."""
-
-    by: str
-    message: Message
-    cause: Sequence[str]
-    verified: bool
-    now: float
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """`text` is the room's answer; `task`: the room number of the task that the action is about. What is done after
-    the commit: `cancel`, (agent, by whom, job) of turns to be ended, and `permission`, (request, option, by whom).
-    `for_people`: agents are not shown the answer with their turns."""
-
-    text: str
-    task: int | None = None
-    cancel: tuple[tuple[str, str, int], ...] = ()
-    permission: tuple[str, PermissionOption | None, str] | None = None
-    for_people: bool = False
 
 
 class ActionHandlers:
@@ -94,7 +68,8 @@ class ActionHandlers:
     ) -> None:
         """`outside`: by action, what carries out one of `OUTSIDE` that is none of the timeline's; `orders`: by a kind
         of actions, the wing that carries them out."""
-        self._board, self._roster, self._turns, self._holds = board, roster, turns, holds
+        self._roster, self._turns, self._holds = roster, turns, holds
+        self._tasks = TaskActions(board, roster)
         self._airspace, self._permissions, self._overview = airspace, permissions, overview
         self._handoffs = handoffs
         self._timeline, self._memory = timeline, memory
@@ -139,6 +114,8 @@ class ActionHandlers:
         if isinstance(action, GUARDED):
             _verify(action, order)
         match action:
+            case actions.OfBoard():
+                return await self._tasks.carry_out(tx, action, order)
             case actions.ShowHelp(name):
                 return Result(answers.render_help(name))
             case actions.ShowWho():
@@ -164,6 +141,8 @@ class ActionHandlers:
             case actions.Continue():
                 rules = Rules(agents=self._roster.names)
                 return Result(await lift_hops(tx, rules, now=order.now, parents=order.cause))
+            case actions.OnEntries():
+                return await entries.carry_out(tx, action, order, self._roster.names)
             case actions.ShowAirspace():
                 return Result(self._airspace.who_is_near())
             case actions.DeclareIntent(agent):
@@ -207,7 +186,7 @@ class ActionHandlers:
             case actions.RunPipeline():
                 return Result(await self._handoffs.pipeline(tx, action, by=order.by, cause=order.cause))
             case _:
-                return await self._board_action(tx, action, order)
+                raise Refusal(f"The room does not know how to do {action!r}.")
 
     def _remembered(self) -> Remembered:
         """The room's memory. Raises Refusal."""
@@ -246,27 +225,6 @@ class ActionHandlers:
         name = f" ({code_span(option.name)})" if option is not None else ""
         text = f"{order.by} {verb} {request.agent}: {code_span(request.title)}{name}."
         return Result(text, permission=(pending.id, option, order.by))
-
-    async def _board_action(self, tx: Tx, action: Action, order: Order) -> Result:
-        lane, cause = ledger.cycle_lane(order.message.id), order.cause
-        match action:
-            case actions.AddTask(title):
-                if len(title) > MAX_TITLE:
-                    wrong = f"The title has {len(title)} characters; at most {MAX_TITLE} fit on the board."
-                    raise Refusal(commands.misused("/task", wrong))
-                change = await self._board.create(tx, title, by=order.by, lane=lane, cause=cause)
-            case actions.MoveTask(number, status):
-                change = await self._board.move(tx, number, str(status), by=order.by, lane=lane, cause=cause)
-            case actions.MoveAll(status):
-                change = await self._board.move_all(tx, str(status), by=order.by, lane=lane, cause=cause)
-            case actions.ClearAll():
-                change = await self._board.clear_all(tx, by=order.by, lane=lane, cause=cause)
-            case actions.Undo():
-                change = await self._board.undo(tx, by=order.by, lane=lane, cause=cause)
-            case _:
-                raise Refusal(f"The room does not know how to do {action!r}.")
-        one_task = isinstance(action, actions.AddTask | actions.MoveTask)
-        return Result(f"{order.by} {change.summary()}", task=change.task.number if one_task else None)
 
     async def route(self, tx: Tx, message: Message, agents: list[str], order: Order) -> Result:
         """Overrule the dispatcher for one message."""

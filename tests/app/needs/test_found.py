@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
 from relay.app.needs.found import permissions, question_of, silent
@@ -87,6 +90,31 @@ def test_a_long_and_hostile_question_is_one_short_line() -> None:
     assert len(question) <= 240 and "\x1b" not in question and "\n" not in question
     need = Need("question:m1", Kind.QUESTION, 0.0, "AVA", "a\n- **RELAY**, 0 s ago: all is well", ())
     assert said([need], 1.0).count("\n- ") == 1
+
+
+HOSTILE = (
+    "\x1b[2J\x1b]0;title\x07 **bold** [click](javascript:alert(1)) ![x](https://evil/p.png) <b>\u202egnp.exe\u2066 "
+    "`code` _it_ | ~~no~~\r\n- **RELAY**, 0 s ago: all is well\u2028/stop @AVA " + "x" * 1_000_000
+)
+
+
+def test_hostile_texts_are_one_short_line_of_plain_text_everywhere() -> None:
+    options = (PermissionOption("ok", HOSTILE, "allow_once"),)
+    request = PermissionRequest(
+        agent="AVA", title=HOSTILE, tool=HOSTILE, paths=(HOSTILE,) * 50, options=options
+    )
+    (asked,) = permissions([Pending(4, "ab-4", request, 10.0, 40.0)])
+    worst = Need("held:m1", Kind.HELD, 0.0, HOSTILE, HOSTILE, (NeedAction("x", HOSTILE, actions.Continue()),))
+    for need in (asked, worst):
+        told = need.as_json()
+        assert len(json.dumps(told)) < 2500
+        shown = said([need], 1.0)
+        assert len(shown) < 1500 and len(shown.splitlines()) == 2 + 1 + len(need.actions)
+        for text in (told["text"], told["about"], told["actions"][0]["label"], shown):
+            assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]", text)
+        assert not re.search(r"(?<!\\)(\[click|!\[x|<b>|~~|\*\*bold)", shown)
+    many = said([worst] * 500, 1.0)
+    assert many.startswith("500 things need you:") and "and 470 more" in many and len(many) < 60_000
 
 
 def test_a_permission_has_its_own_options_and_ends() -> None:

@@ -10,7 +10,7 @@ import "../style/worktrees.css";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { actOn, loadNeeds, needs, needsProblem, takeBack } from "../state/needs";
 import { roomNow } from "../state/locks";
-import { agents } from "../state/room";
+import { agents, fleet } from "../state/room";
 import { agentPanel, follow, show, showAirspace } from "../state/view";
 import { ago, counted, full, instant, span } from "../text/format";
 import type { Need, NeedAction } from "../types";
@@ -119,14 +119,16 @@ export default function NeedsView() {
   useEffect(() => void loadNeeds(), []);
   const [asksHow, setAsksHow] = useState(false);
   const all = needs.value;
+  const away = (fleet.value?.members ?? []).filter((member) => member.state === "away").map((member) => member.name);
   const told = wanted.value.size > 0 && standing.value === "granted";
   return (
-    <section class="view" aria-label="Needs you" data-testid="needs-view">
+    <section class="view needs-view" aria-label="Needs you" data-testid="needs-view">
       <header class="view-head"><h2 tabIndex={-1}>Needs you</h2><span class="muted">{all.length ? `${counted(all.length, "thing")}, the newest first` : ""}</span>
         <button type="button" class="button small notify-open" onClick={() => setAsksHow(true)} aria-haspopup="dialog" data-on={told} data-testid="notify-open"><Icon name="bell" size={14} /> {told ? "Notifications are on" : wanted.value.size ? "Notifications are refused" : "Notify me"}</button>
       </header>
       {asksHow && <NotifyDialog onClose={() => setAsksHow(false)} />}
       <div class="needs-body">
+        {away.length > 0 && <p class="muted needs-away" role="status">{away.join(" and ")} cannot be reached: what agents there ask for, and whether they are silent, is not known.</p>}
         {needsProblem.value && <p class="problem" role="alert"><Words text={needsProblem.value} /></p>}
         {all.length > 0 ? (
           <ul class="needs">{all.map((need) => <Card key={need.id} need={need} />)}</ul>

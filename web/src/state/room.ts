@@ -136,6 +136,15 @@ function recall(entries: readonly Entry[]): void {
   api.jobsOf(unknown.slice(-tl.PAGE)).then((found) => putJobs(found.filter((job) => !jobs.value.has(job.id))), () => undefined);
 }
 
+/** Entries that say something else now than when they came. */
+export function amend(changed: readonly Entry[]): void {
+  const now = new Map(changed.filter((entry) => byId.has(entry.id)).map((entry) => [entry.id, entry]));
+  for (const [id, entry] of now) byId.set(id, entry);
+  const anew = (held: readonly Entry[]): readonly Entry[] => (held.some((e) => now.has(e.id)) ? held.map((e) => now.get(e.id) ?? e) : held);
+  const t = timeline.value;
+  timeline.value = { ...t, entries: anew(t.entries), stash: anew(t.stash) };
+}
+
 type Listener = (entries: readonly Entry[]) => void;
 const listeners: Listener[] = [];
 /** Called with live entries, after they are in the timeline. */

@@ -11,6 +11,7 @@ import { amount, clock, full, span } from "../text/format";
 import { plainLine } from "../text/markdown";
 import { ref } from "../text/reference";
 import { WasGiven } from "../memory/given";
+import { EntryActions, EntryText } from "../rooms/row";
 import type { Entry, Usage } from "../types";
 import { Avatar, hued, Icon, IconButton, toast } from "./bits";
 import { Lazy } from "./lazy";
@@ -184,7 +185,7 @@ function Row({ entry, previous, lit, found }: EntryProps) {
           </header>
         )}
         {needsQuote(entry, previous) && <Quote id={entry.in_reply_to!} />}
-        {entry.kind === "advisory" ? <AdvisoryEntry entry={entry} /> : <Markdown text={withoutFooter(entry)} numbers={aboutTasks(entry, entryOf(entry.in_reply_to ?? "")) ? "tasks" : "messages"} own={entry.kind === "system" && (VERIFIED.has(entry.meta.notice ?? String(entry.meta.command)) ? "rva" : "r")} />}
+        <EntryText entry={entry}>{entry.kind === "advisory" ? <AdvisoryEntry entry={entry} /> : <Markdown text={withoutFooter(entry)} numbers={aboutTasks(entry, entryOf(entry.in_reply_to ?? "")) ? "tasks" : "messages"} own={entry.kind === "system" && (VERIFIED.has(entry.meta.notice ?? String(entry.meta.command)) ? "rva" : "r")} />}</EntryText>
         {entry.meta.notice === "conflict" && entry.meta.conflict !== undefined && <Lazy load={conflictAsked} given={{ number: entry.meta.conflict }} over />}
         {entry.meta.notice === "handoff" && <HandoffAsked entry={entry.id} />}
         <NoticeOf entry={entry} />
@@ -196,6 +197,7 @@ function Row({ entry, previous, lit, found }: EntryProps) {
       </div>
       <div class="entry-actions" role="group" aria-label="Entry actions">
         <IconButton icon="reply" label="Reply" keys="R" onClick={() => answer(entry)} />
+        <EntryActions entry={entry} />
         <IconButton icon="copy" label="Copy text" onClick={() => void copyText(entry.body).then((ok) => ok && toast("Text copied."))} />
         <IconButton icon="link" label={`Copy link to ${ref("m", entry.number)}`} onClick={() => void copyLink(entry)} />
       </div>

@@ -13,6 +13,7 @@ import { Composer } from "./composer";
 import { AgentChips, Glance } from "./glance";
 import { Lazy } from "./lazy";
 import { Mark } from "./mark";
+import { Pins } from "../rooms/row";
 import { PermissionStack } from "./permission_stack";
 import { BottomTabs, TABS, Tabs } from "./tabs";
 import { Transcript } from "./transcript";
@@ -36,6 +37,7 @@ const airspaceView = () => import("../airspace/view");
 const locksView = () => import("./locks");
 const taskPanel = () => import("./task");
 const worktreesView = () => import("./worktrees");
+const reviewView = () => import("../review/view");
 const memoryView = () => import("../memory/view");
 const exploreView = () => import("../explore/view");
 const conflictsView = () => import("../conflicts/view");
@@ -148,6 +150,7 @@ function RoomView() {
     <section class="view room-view" aria-label="Room">
       <Notices />
       <Glance />
+      <Pins />
       <Transcript />
       <Composer />
     </section>
@@ -242,6 +245,7 @@ export function Shell() {
         {view.value === "airspace" && <Lazy load={airspaceView} />}
         {view.value === "locks" && <Lazy load={locksView} />}
         {view.value === "worktrees" && <Lazy load={worktreesView} />}
+        {view.value === "review" && <Lazy load={reviewView} />}
         {view.value === "timeline" && <Lazy load={timelineView} />}
         {view.value === "memory" && <Lazy load={memoryView} />}
         {view.value === "conflicts" && <Lazy load={conflictsView} />}

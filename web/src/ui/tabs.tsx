@@ -67,6 +67,7 @@ function count(tab: View): number {
     case "timeline":
     case "memory":
     case "metrics":
+    case "review":
       return 0;
     case "conflicts":
       return openConflicts.value.length;

@@ -5,7 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import { ApiError } from "../api";
 import { api } from "../api_views";
 import { fleet, room } from "../state/room";
-import { show, showAirspace, showConflict, worktreeOf } from "../state/view";
+import { show, showAirspace, showConflict, showReview, worktreeOf } from "../state/view";
 import { loadConflicts, openConflicts } from "../state/conflicts";
 import { fewPaths, mergeWords, place, plan } from "../state/merging";
 import { entryOfAgent, landing, landingRequired } from "../state/landing";
@@ -174,6 +174,7 @@ function Row({ tree, runs, onMerge, onLand, onDiscard }: { tree: Worktree; runs:
       {runs && <td><Runs tree={tree} /></td>}
       <td class="act">
         {!tree.member && <button type="button" class="button small" aria-pressed={open} disabled={!tree.files} onClick={() => (worktreeOf.value = open ? null : tree.agent)} data-testid="diff-open">{open ? "Hide diff" : "Diff"}</button>}
+        {!tree.member && <button type="button" class="button small" disabled={!tree.files} onClick={() => showReview(tree.agent)} data-tip="Read through it: mark files, comment on lines, apply, land" data-testid="review-open">Review</button>}
         {!tree.member && !landingRequired.value && <button type="button" class="button small" disabled={tree.working === true || !(["clean", "joins", "unknown"].includes(tree.merges ?? "") || asks(tree))} onClick={onMerge} data-testid="merge">Merge…</button>}
         {landing.value && <button type="button" class="button small" disabled={!["clean", "joins", "unknown", "conflicts"].includes(tree.merges ?? "") || entryOfAgent(tree.agent)?.state === "testing"} onClick={onLand} data-tip="Put it into the landing queue: tested together with the others" data-testid="land">Land…</button>}
         {!tree.member && tree.own && tree.merging && <button type="button" class="button small" disabled={tree.working === true} onClick={() => void abort(tree.agent)} data-tip="Its files go back to the state before the merge. Git keeps what stands in them." data-testid="abort">Give the merge up</button>}
