@@ -46,7 +46,7 @@ from relay.model.orders.verification import (
     Verify,
     Verifying,
 )
-from relay.model.orders.worktrees import RunApp, SetUp, ShowApps, StopApp, Tending
+from relay.model.orders.worktrees import InWorktrees, RunApp, SetUp, ShowApps, StopApp
 
 
 class ShowWho(Action, word="/who"):

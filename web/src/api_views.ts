@@ -41,7 +41,7 @@ export const api = {
   markAdvisory: (id: string, mark: Advisory["mark"]) =>
     call<Advisory>("POST", `/api/airspace/advisories/${quote(id)}/mark`, signed({ mark })),
   worktreeRuns: (agent: string) => call<WorktreeRuns>("GET", `/api/worktrees/${quote(agent)}/app`),
-  tendWorktree: (agent: string, what: "run" | "stop" | "setup") =>
+  runInWorktree: (agent: string, what: "run" | "stop" | "setup") =>
     call<{ reason?: string }>("POST", `/api/worktrees/${quote(agent)}/${what}`, signed({})),
   worktreeDiff: (agent: string) => call<WorktreeDiff>("GET", `/api/worktrees/${quote(agent)}/diff`),
   mergeProposal: (agent: string, method: MergeMethod) =>

@@ -171,7 +171,7 @@ class ActionHandlers:
                 by, message, cause = order.by, order.message, order.cause
                 carry_out = self._remembered().carry_out
                 return Result(await carry_out(tx, action, by=by, message=message, cause=cause))
-            case actions.Exploring() | actions.Verifying() | actions.Needing() | actions.Tending():
+            case actions.Exploring() | actions.Verifying() | actions.Needing() | actions.InWorktrees():
                 wing = next((wing for kind, wing in self._orders.items() if isinstance(action, kind)), None)
                 if wing is None:
                     raise Refusal("This room has no part that does it.", "")
