@@ -34,7 +34,9 @@ from relay.model.orders.board import (
     Status,
     Undo,
 )
+from relay.model.orders.entries import DeleteMessage, EditMessage, OnEntries, Pin, ShowPins, Unpin
 from relay.model.orders.needs import Needing, PutOff, RaiseBudget, ShowNeeds
+from relay.model.orders.review import ApplySuggestion, MarkReviewed, SendReview, ShowReview
 from relay.model.orders.verification import (
     Approve,
     Land,
@@ -44,6 +46,7 @@ from relay.model.orders.verification import (
     Verify,
     Verifying,
 )
+from relay.model.orders.worktrees import RunApp, SetUp, ShowApps, StopApp, Tending
 
 
 class ShowWho(Action, word="/who"):
@@ -52,6 +55,10 @@ class ShowWho(Action, word="/who"):
 
 class ShowQueue(Action, word="/queue"):
     """What runs, what waits and what went wrong."""
+
+
+class ShowCost(Action, word="/cost"):
+    """What the agents' turns cost since midnight."""
 
 
 class ShowAirspace(Action, word="/airspace"):

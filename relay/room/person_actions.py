@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from relay.log.events import Lane
-from relay.model import TASK_STATUSES, AgentConfig, Board, Fault, Refusal, references
+from relay.model import TASK_STATUSES, AgentConfig, Board, Fault, Message, Refusal, references
 from relay.model.actions import (
     Action,
     AddTask,
@@ -22,6 +22,7 @@ from relay.model.actions import (
     MoveTask,
     Retry,
     Route,
+    SendReview,
     Status,
     Steer,
 )
@@ -51,16 +52,19 @@ class PersonActions:
         self._reader, self._poster, self._steward = reader, poster, steward
         self._board, self._config, self._clock = board, config, clock
 
-    async def act(self, action: Action, *, by: str) -> Answer:
-        """Do what a person orders, and give the room's answer."""
+    async def act(
+        self, action: Action, *, by: str, also: Callable[[Tx, Message], Awaitable[None]] | None = None
+    ) -> Answer:
+        """Do what a person orders, and give the room's answer. `also`: what else is written with its message, where
+        it is one for agents."""
         for agent in action.named():
             # A turn may run on after its agent has left the configuration.
             if not (isinstance(action, Cancel) and self._reader.is_working(agent)):
                 self._reader.require_agent(agent)
-        if isinstance(action, Steer):
+        if isinstance(action, Steer | SendReview):
             # A message: its receipts are its answer.
-            posted = await self._poster.post(action.line(), name=by)
-            return Answer(True, f"Said to {', '.join(action.agents)} ({references.message(posted.number)}).")
+            posted = await self._poster.post(action.line(), name=by, also=also)
+            return Answer(True, f"Said to {', '.join(action.named())} ({references.message(posted.number)}).")
         id = ledger.new_id()
         with self._steward.answer_to(id) as answer:
             await self._poster.post(action.line(), name=by, action=action, id=id)

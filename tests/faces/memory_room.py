@@ -120,10 +120,11 @@ class MemoryRoom:
 
     async def jobs(
         self, *, state: str | None = None, messages: Sequence[str] | None = None, limit: int = 200
-    ) -> list[Job]:
+    ) -> list[dict[str, Any]]:
         job = Job(7, "m1", "CLAUDE", JobState.PENDING, created_at=1.0, cause_event="e1")
         asked = messages is None or "m1" in messages
-        return [job] if asked and state in (None, "pending") else []
+        shown = {**job.as_json(), "asked": {"number": 1, "by": "ann", "text": "0"}}
+        return [shown] if asked and state in (None, "pending") else []
 
     async def tasks(self) -> list[dict[str, Any]]:
         return self.tasks_kept

@@ -34,14 +34,17 @@ from relay.room.parsing.arguments import (
 )
 from relay.room.parsing.wings import (
     board,
+    entries,
     explorations,
     handoffs,
     locks,
     memory,
     merging,
     needs,
+    review,
     timeline,
     verification,
+    worktrees,
 )
 
 
@@ -177,6 +180,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command("/help [command]", "explain the commands, or one of them", "/help move", _show_help),
     Command("/who", "show who is here and how the agents are", "/who", _bare(actions.ShowWho())),
+    Command("/cost", "show what the agents' turns cost since midnight", "/cost", _bare(actions.ShowCost())),
     Command("/queue", "show what waits, what runs and what went wrong", "/queue", _bare(actions.ShowQueue())),
     Command(
         "/route m<number> AGENT...",
@@ -184,6 +188,26 @@ COMMANDS: tuple[Command, ...] = (
         "/route m12 CLAUDE CODEX",
         _route,
     ),
+    Command(
+        "/edit m<number> <new text>",
+        "change what a message of your own says; the transcript file keeps both",
+        "/edit m12 The login page, not the start page",
+        entries.edit,
+    ),
+    Command(
+        "/delete m<number>",
+        "take a message of your own out of the room; the transcript file keeps it",
+        "/delete m12",
+        entries.one(actions.DeleteMessage),
+    ),
+    Command(
+        "/pin m<number>",
+        "keep a message on top of the room, for people and for agents",
+        "/pin m12",
+        entries.one(actions.Pin),
+    ),
+    Command("/unpin m<number>", "take a pinned message down", "/unpin m12", entries.one(actions.Unpin)),
+    Command("/pins", "show what is pinned", "/pins", _bare(actions.ShowPins())),
     Command(
         "/retry <m or j><number>", "try again what failed: for a message, or one job", "/retry m12", _retry
     ),
@@ -255,16 +279,26 @@ COMMANDS: tuple[Command, ...] = (
     *handoffs.COMMANDS,
     *explorations.COMMANDS,
     *needs.COMMANDS,
+    *review.COMMANDS,
     *verification.COMMANDS,
+    *worktrees.COMMANDS,
     *timeline.COMMANDS,
     *memory.COMMANDS,
 )
+#: A whole message.
+_HELP = re.compile(r"(?:help|\?)[?!.\s]*", re.IGNORECASE)
 _BY_NAME = {spec.name: spec for spec in COMMANDS}
+
+
+def _typed(body: str) -> str:
+    """The body from its first sign. Who only says "help" asks the room: no agent can know what its commands are."""
+    text = body.lstrip()
+    return "/help" if _HELP.fullmatch(text) else text
 
 
 def is_command(body: str) -> bool:
     """Whether `parse` would take the body for a command, right or wrong."""
-    text = body.lstrip()
+    text = _typed(body)
     return text.rstrip() == "/" or COMMAND_WORD.match(text) is not None
 
 
@@ -273,7 +307,7 @@ def parse(body: str, agents: Iterable[str] = ()) -> Action | Problem | None:
 
     `agents` are the names of the configured agents; those in a command come back spelled like them.
     """
-    text = body.lstrip()
+    text = _typed(body)
     if text.rstrip() == "/":
         return Problem("/", "There is nothing after the slash. `/help` lists the commands.")
     word = COMMAND_WORD.match(text)

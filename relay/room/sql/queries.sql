@@ -28,6 +28,16 @@ SELECT * FROM messages WHERE number > :after AND number <= :upto ORDER BY number
 -- name: answers_since
 SELECT * FROM messages WHERE at >= :since AND kind = 'agent' AND speaker = :agent ORDER BY at DESC, number DESC LIMIT :limit
 
+-- An entry says something else from now on; what it was written with is kept.
+-- name: set_text
+UPDATE messages SET said = COALESCE(said, body), body = :body, meta = :meta WHERE id = :id
+
+-- name: set_pin
+UPDATE messages SET pinned_by = :by, pinned_in = :entry WHERE id = :id
+
+-- name: pins
+SELECT * FROM messages WHERE pinned_in IS NOT NULL ORDER BY pinned_in DESC LIMIT :limit
+
 -- name: set_meta
 UPDATE messages SET meta = :meta WHERE id = :id
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from relay.model import (
-    STEWARD,
     Airspace,
     Board,
     Handoffs,
@@ -24,21 +23,23 @@ from relay.model import (
     references,
 )
 from relay.model.actions import Action
-from relay.room.dispatch import queue
+from relay.model.names import listed
+from relay.room.dispatch import queue, usage
 from relay.room.dispatch.breaker import CircuitBreaker
 from relay.room.dispatch.permissions import ALLOW, REJECT, PermissionBroker, code_span
 from relay.room.dispatch.recovery import lift_hops
 from relay.room.dispatch.roster import Policy, Roster
 from relay.room.dispatch.running import RunningTurns
+from relay.room.entries import orders as entries
 from relay.room.journal import ledger
 from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import Q
-from relay.room.journal.values import Job, JobState, message_of_row
+from relay.room.journal.orders import Order, Result
+from relay.room.journal.values import Job, JobState
 from relay.room.routing import router
 from relay.room.steward import answers
-from relay.room.steward.guarded import GUARDED, OUTSIDE, QUOTED
-from relay.room.steward.markdown import listed
-from relay.room.steward.order import Order, Result
+from relay.room.steward.guarded import GUARDED, OUTSIDE, OWN, QUOTED
+from relay.room.steward.meant import jobs_of, message_of
 from relay.room.steward.overview import Overview
 from relay.room.steward.tasks import TaskActions
 from relay.store.ports import Tx
@@ -105,7 +106,8 @@ class ActionHandlers:
         part = self._outside.get(type(action), self._timeline)
         if part is None:
             raise Refusal("This room has no timeline.", "")
-        return Result(await part.carry_out(action, by=order.by, source_key=f"order:{order.message.id}"))
+        text = await part.carry_out(action, by=order.by, source_key=f"order:{order.message.id}")
+        return Result(text, for_people=isinstance(action, OWN))
 
     async def handle(self, tx: Tx, action: Action, order: Order) -> Result:
         """Carry out the action. Its `Result` goes to `after_commit`."""
@@ -120,12 +122,14 @@ class ActionHandlers:
                 return Result(answers.render_who(await self._overview.read(tx)))
             case actions.ShowQueue():
                 return Result(answers.render_queue(await self._overview.read(tx)))
+            case actions.ShowCost():
+                return Result(usage.said(await usage.day_use(tx, order.now)))
             case actions.ShowTasks():
                 return Result(answers.render_tasks(await self._overview.read(tx)))
             case actions.Route(agents, number):
-                return await self.route(tx, await _message(tx, number), list(agents), order)
+                return await self.route(tx, await message_of(tx, number), list(agents), order)
             case actions.Retry(number, of):
-                return await self.retry(tx, await _jobs_of(tx, number, of), order)
+                return await self.retry(tx, await jobs_of(tx, number, of), order)
             case actions.Cancel(agents):
                 return await self.cancel(tx, agents, order)
             case actions.Pause(agents):
@@ -137,6 +141,8 @@ class ActionHandlers:
             case actions.Continue():
                 rules = Rules(agents=self._roster.names)
                 return Result(await lift_hops(tx, rules, now=order.now, parents=order.cause))
+            case actions.OnEntries():
+                return await entries.carry_out(tx, action, order, self._roster.names)
             case actions.ShowAirspace():
                 return Result(self._airspace.who_is_near())
             case actions.DeclareIntent(agent):
@@ -165,17 +171,17 @@ class ActionHandlers:
                 by, message, cause = order.by, order.message, order.cause
                 carry_out = self._remembered().carry_out
                 return Result(await carry_out(tx, action, by=by, message=message, cause=cause))
-            case actions.Exploring() | actions.Verifying() | actions.Needing():
+            case actions.Exploring() | actions.Verifying() | actions.Needing() | actions.Tending():
                 wing = next((wing for kind, wing in self._orders.items() if isinstance(action, kind)), None)
                 if wing is None:
                     raise Refusal("This room has no part that does it.", "")
                 text = await wing.carry_out(tx, action, by=order.by, cause=order.cause)
-                return Result(text, for_people=isinstance(action, actions.ShowNeeds))
-            case actions.Steer(agents):
+                return Result(text, for_people=isinstance(action, actions.ShowNeeds | actions.ShowApps))
+            case actions.Steer() | actions.SendReview():
                 # A person's is a message and never comes here; this is a line that proves nobody.
                 raise Refusal(
-                    "A line of the transcript file steers nobody.",
-                    f"Say it in the page or with join.py, or mention @{agents[0]}.",
+                    f"A line of the transcript file is no `{action.word}`.",
+                    f"Say it in the page or with join.py, or mention @{action.named()[0]}.",
                 )
             case actions.RunPipeline():
                 return Result(await self._handoffs.pipeline(tx, action, by=order.by, cause=order.cause))
@@ -374,30 +380,3 @@ def _verify(action: Action, order: Order) -> None:
             f"`{action.line().split()[0]}` {does}, and a line written straight into the transcript proves nobody.",
             "Say it in the page or with join.py while the room runs.",
         )
-
-
-async def _message(tx: Tx, number: int) -> Message:
-    row = await tx.one(Q.message_by_number, number=number)
-    if row is None:
-        raise Refusal(f"There is no message {references.message(number)}.", "Each message shows its number.")
-    return message_of_row(row)
-
-
-async def _jobs_of(tx: Tx, number: int, of: str) -> list[Job]:
-    """The jobs that people mean by a number: of the message, of the answer's question, or the job itself."""
-    if of != "job":
-        row = await tx.one(Q.message_by_number, number=number)
-        if row is not None:
-            jobs = [Job.of_row(job) for job in await tx.all(Q.jobs_of_message, message_id=row["id"])]
-            if not jobs and row["in_reply_to"]:
-                jobs = [Job.of_row(j) for j in await tx.all(Q.jobs_of_message, message_id=row["in_reply_to"])]
-            jobs = [job for job in jobs if job.agent != STEWARD]
-            if jobs or of == "message":
-                return jobs
-    row = await tx.one(Q.job, id=number)
-    if row is None:
-        raise Refusal(
-            f"There is no message {references.message(number)} and no job {references.job(number)}.",
-            "`/queue` shows the jobs.",
-        )
-    return [Job.of_row(row)]

@@ -23,10 +23,10 @@ from relay.room.dispatch.permissions import code_span
 from relay.room.dispatch.roster import Roster
 from relay.room.journal import ledger
 from relay.room.journal.ledger import NewMessage, Q
+from relay.room.journal.orders import Order, Result
 from relay.room.journal.values import Job, JobState
 from relay.room.parsing import commands
 from relay.room.steward import markdown
-from relay.room.steward.order import Order, Result
 from relay.store.ports import Tx
 
 #: Characters of a task's title that fit on the board.

@@ -201,6 +201,18 @@ ROOM_ROUTES = (
         body={"agents": {**_TEXTS, "minItems": 1}, **_WHO},
         required=("agents",),
     ),
+    RoomRoute("GET", "/api/messages/{message}/versions", "What a message said before it was changed."),
+    RoomRoute(
+        "POST",
+        "/api/messages/{message}/edit",
+        "Change what a message of your own says.",
+        body={"body": _SAYING, **_WHO},
+        required=("body",),
+    ),
+    RoomRoute("POST", "/api/messages/{message}/delete", "Delete a message of your own.", body=_WHO),
+    RoomRoute("POST", "/api/messages/{message}/pin", "Keep an entry on top of the room.", body=_WHO),
+    RoomRoute("POST", "/api/messages/{message}/unpin", "Take a pinned entry down.", body=_WHO),
+    RoomRoute("GET", "/api/pins", "What is pinned, what was pinned last first."),
     RoomRoute("POST", "/api/queue/{job}/retry", "Try a job again.", body=_WHO),
     RoomRoute("POST", "/api/repair", "Repair what healthcheck.sh finds."),
     RoomRoute(
@@ -287,6 +299,9 @@ ROOM_ROUTES = (
         body={"option": _SAYING, **_WHO},
         required=("option",),
     ),
+    RoomRoute(
+        "GET", "/api/usage", "What the agents' turns used since midnight, and by hour of the last day."
+    ),
     RoomRoute("GET", "/api/needs", "What needs a person now, the newest first.", lists=True),
     RoomRoute(
         "POST",
@@ -294,6 +309,33 @@ ROOM_ROUTES = (
         "Do one of the things that can be done about it.",
         body={"action": _SAYING, "text": _SAYING, **_WHO},
         required=("action",),
+    ),
+    RoomRoute(
+        "GET",
+        "/api/review/{agent}",
+        "What a branch changes, and what was said of it.",
+        {"name": _TEXT, "path": _TEXT},
+    ),
+    RoomRoute(
+        "POST",
+        "/api/review/{agent}/reviewed",
+        "Mark files as reviewed, until they change.",
+        body={"paths": {**_TEXTS, "items": _SAYING}, "undo": _FLAG, **_WHO},
+        required=("paths",),
+    ),
+    RoomRoute(
+        "POST",
+        "/api/review/{agent}/comments",
+        "Tell the agent what is said of its lines, as one message.",
+        body={"comments": {"type": "array", "items": {"type": "object"}}, **_WHO},
+        required=("comments",),
+    ),
+    RoomRoute(
+        "POST",
+        "/api/review/{agent}/apply",
+        "Commit what a comment suggests onto the branch, or take that back.",
+        body={"comment": _SAYING, "undo": _FLAG, **_WHO},
+        required=("comment",),
     ),
     RoomRoute("GET", "/api/airspace", "How close agents are.", {"files": {"enum": ["all", "touched"]}}),
     RoomRoute("GET", "/api/airspace/history", "How close they were.", {"from": _TIME, "to": _TIME}),
@@ -320,7 +362,7 @@ ROOM_ROUTES = (
         required=("action", "agent"),
     ),
     RoomRoute("GET", "/api/worktrees", "The agents' worktrees."),
-    RoomRoute("GET", "/api/worktrees/{agent}/diff", "What one holds."),
+    RoomRoute("GET", "/api/worktrees/{agent}/diff", "What one holds.", {"path": _TEXT}),
     RoomRoute(
         "GET",
         "/api/worktrees/{agent}/merge",
@@ -352,4 +394,8 @@ ROOM_ROUTES = (
         body=_WHO,
     ),
     RoomRoute("POST", "/api/worktrees/{agent}/remove", "Remove one.", body=_WHO),
+    RoomRoute("GET", "/api/worktrees/{agent}/app", "What runs in one, and what it printed."),
+    RoomRoute("POST", "/api/worktrees/{agent}/run", "Start the app of its branch.", body=_WHO),
+    RoomRoute("POST", "/api/worktrees/{agent}/stop", "End the app of its branch.", body=_WHO),
+    RoomRoute("POST", "/api/worktrees/{agent}/setup", "Set it up again.", body=_WHO),
 )

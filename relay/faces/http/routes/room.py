@@ -60,6 +60,7 @@ class RoomRoutes:
             web.get("/api/search", self.search),
             web.get("/api/queue", self.queue),
             web.get("/api/tasks", self.tasks),
+            web.get("/api/usage", self.usage),
             web.get("/api/agents/{agent}/log", self.agent_log),
             web.get("/api/events/{event}/why", self.why),
             web.post("/api/messages", self.post),
@@ -140,7 +141,7 @@ class RoomRoutes:
             )
         limit = query.whole("limit", 200, high=1000)
         jobs = await self._room.reader.jobs(state=state, messages=messages, limit=limit)
-        return _packed({"jobs": [job.as_json() for job in jobs]})
+        return _packed({"jobs": jobs})
 
     async def tasks(self, request: web.Request) -> web.Response:
         status = Query(request, "status").text("status")
@@ -148,6 +149,11 @@ class RoomRoutes:
             raise bad(f"status is {status[:40]!r}.", f"It is one of: {', '.join(TASK_STATUSES)}.")
         tasks = await self._room.reader.tasks()
         return answer({"tasks": [task for task in tasks if status in (None, task["status"])]})
+
+    async def usage(self, request: web.Request) -> web.Response:
+        """What the agents' turns used since midnight, and by hour of the last day."""
+        Query(request)
+        return answer(await self._room.reader.usage())
 
     async def agent_log(self, request: web.Request) -> web.Response:
         limit = Query(request, "limit").whole("limit", 200, high=2000)
