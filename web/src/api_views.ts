@@ -2,7 +2,7 @@
 
 import { api as first, call, entry, query, quote, signed } from "./api";
 import type { Advisory, Sample } from "./airspace_types";
-import type { Task, TaskDetail } from "./coordination_types";
+import type { Imported, Task, TaskDetail, TaskPatch } from "./coordination_types";
 import type { Agent, Hit } from "./types";
 import type { Checkpoint, FileView, Heads, MomentDiff, Rewound, TakenBack, TreeView, WholeEvent } from "./timeline_types";
 import type { PlacedConflict } from "./conflicts/types";
@@ -28,8 +28,11 @@ export const api = {
   agentSet: (agent: string, patch: Partial<Pick<Agent, "model" | "effort" | "enabled">>) =>
     call<object>("PATCH", `/api/agents/${quote(agent)}`, signed(patch)),
   addTask: (title: string) => call<{ task: Task }>("POST", "/api/tasks", signed({ title })),
-  setTask: (number: number, patch: Partial<Pick<Task, "status" | "title">>) =>
-    call<object>("PATCH", `/api/tasks/${number}`, signed(patch)),
+  setTask: (number: number, patch: TaskPatch) => call<object>("PATCH", `/api/tasks/${number}`, signed(patch)),
+  /** `to`: the agent (null = whoever is free), the column, the priority. */
+  someTasks: (tasks: readonly number[], action: "give" | "move" | "priority" | "archive", to: string | null) =>
+    call<{ reason?: string }>("POST", "/api/tasks/some", signed({ tasks, action, to })),
+  importIssues: (issues: unknown) => call<Imported>("POST", "/api/tasks/import", signed({ issues })),
   /** The tasks that somebody works on. */
   claimed: async () => (await call<{ tasks: Task[] }>("GET", "/api/tasks?status=in_progress")).tasks,
   task: async (number: number) => (await call<{ task: TaskDetail }>("GET", `/api/tasks/${number}`)).task,

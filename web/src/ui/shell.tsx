@@ -36,6 +36,8 @@ const queueView = () => import("./queue");
 const airspaceView = () => import("../airspace/view");
 const locksView = () => import("./locks");
 const taskPanel = () => import("./task");
+/** Views with a search of their own, which `/` goes to. */
+const SEARCHED: Readonly<Partial<Record<string, string>>> = { memory: ".mem-search input", board: ".board-search input" };
 const worktreesView = () => import("./worktrees");
 const reviewView = () => import("../review/view");
 const memoryView = () => import("../memory/view");
@@ -199,7 +201,7 @@ function useKeys(): void {
       }
       const acts: Record<string, () => void> = {
         // A view with a search of its own has the key for it; `c` writes from everywhere.
-        "/": () => (view.value === "memory" ? document.querySelector<HTMLElement>(".mem-search input")?.focus() : callComposer()),
+        "/": () => (SEARCHED[view.value] ? document.querySelector<HTMLElement>(SEARCHED[view.value]!)?.focus() : callComposer()),
         c: callComposer,
         g: () => (afterG = Date.now()),
         t: nextTheme,
