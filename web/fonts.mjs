@@ -14,8 +14,9 @@ async function subset(source, name, options) {
 }
 
 mkdirSync(made, { recursive: true });
-await subset("@fontsource-variable/ibm-plex-sans/files/ibm-plex-sans-latin-wght-normal.woff2", "sans.woff2", {
-  keepFeatures: ["kern", "liga", "ccmp", "mark"],
-  variationAxes: { wght: { min: 400, max: 700 } },
-});
-await subset("@fontsource/ibm-plex-mono/files/ibm-plex-mono-latin-400-normal.woff2", "mono.woff2", { keepFeatures: ["ccmp", "mark"] });
+const SANS = { keepFeatures: ["kern", "liga", "ccmp", "mark"], variationAxes: { wght: { min: 400, max: 700 } } };
+const sans = "@fontsource-variable/ibm-plex-sans/files/ibm-plex-sans-latin-wght";
+await subset(`${sans}-normal.woff2`, "sans.woff2", SANS);
+await subset(`${sans}-italic.woff2`, "sans-italic.woff2", SANS);
+for (const weight of [400, 600])
+  await subset(`@fontsource/ibm-plex-mono/files/ibm-plex-mono-latin-${weight}-normal.woff2`, `mono-${weight}.woff2`, { keepFeatures: ["ccmp", "mark"] });

@@ -15,11 +15,13 @@ from typing import Any
 
 from relay.base.files import alone_in, read_regular, write_atomically
 from relay.config import jsonc
+from relay.config.airspace import worktree_problems
 from relay.config.checks import Problem, Reading, read_section, table
 from relay.config.command_line import about
 from relay.config.handoffs import handoff_problems
 from relay.config.locate import advice, find
 from relay.config.merge import strategy_problems
+from relay.config.notify import notify_problems
 from relay.config.settings import AgentSettings, JitterSettings, Settings
 
 AGENT_NAME = re.compile(r"[A-Z][A-Z0-9_-]{0,31}")
@@ -134,7 +136,8 @@ def _rules(tree: object) -> list[Problem]:
             # Not shown: a person may have put the text itself there.
             rule = "16 hex digits, as `relay timeline push` names them"
             problems.append(Problem(f"timeline.not_secret[{index}]", "is no digest", rule))
-    return [*problems, *handoff_problems(tree), *strategy_problems(tree, [*seen])]
+    problems += [*worktree_problems(tree), *handoff_problems(tree), *notify_problems(tree)]
+    return [*problems, *strategy_problems(tree, [*seen])]
 
 
 def _opens_editor(template: str) -> bool:

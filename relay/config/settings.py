@@ -16,12 +16,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from relay.config.airspace import AirspaceSettings, Checkout
+from relay.config.airspace import AirspaceSettings, Checkout, WorktreeSettings
 from relay.config.checks import setting
 from relay.config.coordination import AttachSettings, CoordinationSettings, FleetSettings, PostgresSettings
 from relay.config.handoffs import HandoffSettings
 from relay.config.memory import MemorySettings
 from relay.config.merge import MergeSettings
+from relay.config.notify import NotifySettings
 from relay.config.verification import LandingSettings, VerificationSettings
 
 AgentKind = Literal["command", "acp", "ollama", "scripted"]
@@ -91,6 +92,12 @@ class AgentSettings:
     )
     mcp: bool = setting("a preset's program gets the room's tools (locks, work, ...) over MCP", True)
     script: Path | None = setting("for `scripted`: the YAML file with what it says and does", None)
+    about: str | None = setting(
+        "one line on what it is for: people see it where they choose an agent, and the dispatcher decides by it; "
+        "null = that of its preset",
+        None,
+        empty=False,
+    )
     role: str | None = setting(
         "its role, one of `handoffs.roles`: its events are of that role, and work is handed on to it by it",
         None,
@@ -257,6 +264,7 @@ class Settings:
     storage: Storage = setting("where events are kept; `postgres`: see docs/postgres.md", "sqlite")
     postgres: PostgresSettings = setting("", PostgresSettings)
     fleet: FleetSettings = setting("", FleetSettings)
+    worktrees: WorktreeSettings = setting("", WorktreeSettings)
     airspace: AirspaceSettings = setting("", AirspaceSettings)
     coordination: CoordinationSettings = setting("", CoordinationSettings)
     timeline: TimelineSettings = setting("", TimelineSettings)
@@ -266,6 +274,7 @@ class Settings:
     verification: VerificationSettings = setting("", VerificationSettings)
     landing: LandingSettings = setting("", LandingSettings)
     attach: AttachSettings = setting("", AttachSettings)
+    notify: tuple[NotifySettings, ...] = setting("places outside that are told what needs people", ())
 
     @property
     def folder(self) -> Path:
@@ -354,6 +363,7 @@ LIVE = (
     "agents",
     "jitter",
     "dispatcher",
+    "worktrees",
     "airspace",
     "handoffs",
     "memory",
@@ -361,6 +371,7 @@ LIVE = (
     "verification",
     "landing",
     "attach",
+    "notify",
 )
 
 

@@ -13,6 +13,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import expect
 
+from tests.browser.axe import everywhere
 from tests.browser.conftest import Come
 from tests.browser.person import shot
 from tests.e2e.test_worktrees import in_git
@@ -108,6 +109,7 @@ async def test_a_person_compares_edits_and_sends(collided: Outside, come: Come) 
         await shot(page, f"conflict-390-{scheme}-below")
     wide = await page.evaluate("document.querySelector('.conflict-box').scrollWidth")
     assert wide <= 390, "nothing stands out of the page"
+    assert (found := await everywhere(page)) == [], "\n".join(found)
     await page.emulate_media(color_scheme="light")
     await page.set_viewport_size({"width": 1280, "height": 800})
     # By keyboard: the next conflict and back, then to the text.

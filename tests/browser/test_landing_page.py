@@ -20,6 +20,7 @@ from relay.config.settings import LiveSettings
 from relay.faces.services import services_of
 from relay.model import Caller
 from relay.store.open import open_store
+from tests.browser.axe import OF_COLOUR, violations
 from tests.browser.conftest import Come
 from tests.browser.person import Person
 from tests.browser.test_look import PALE, UNNAMED
@@ -139,6 +140,8 @@ async def look(page: Page, name: str, *, whole: str = "") -> None:
         for scheme in SCHEMES:
             await page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
             assert await page.evaluate(PALE) == [], (name, scheme)
+            found = await violations(page, None if scheme == "light" else OF_COLOUR)
+            assert not found, (name, width, scheme, *found)
             if folder := os.environ.get("RELAY_SHOTS"):
                 await page.wait_for_timeout(250)
                 await page.screenshot(path=Path(folder) / f"{name}-{width}-{scheme}.png")

@@ -249,6 +249,9 @@ async def test_what_came_meanwhile_stands_below_a_line(ann: Person, come: Come) 
 async def test_a_reply_quotes_and_leads_back(ann: Person) -> None:
     asked = await ann.say("@CODEX the first word")
     await ann.say("@CLAUDE something between")
+    # What is answered moves the rows away from below the mouse.
+    await ann.sees("heard @CODEX the first word", "CODEX")
+    await ann.sees("heard @CLAUDE something between", "CLAUDE")
     await asked.hover()
     await asked.get_by_role("button", name="Reply").click()
     await expect(ann.page.get_by_test_id("replying")).to_contain_text("the first word")

@@ -11,7 +11,7 @@ import type { Difference, Planned } from "./landing/types";
 import type { Found, Knowledge, Source } from "./memory/types";
 import type { Review } from "./review/types";
 import type { Metrics } from "./metrics/types";
-import type { BlamedLines, MergeMethod, MergeProposal, WorktreeDiff } from "./worktree_types";
+import type { BlamedLines, MergeMethod, MergeProposal, WorktreeDiff, WorktreeRuns } from "./worktree_types";
 
 export const api = {
   ...first,
@@ -40,6 +40,9 @@ export const api = {
     (await call<{ samples: Sample[] }>("GET", `/api/airspace/history${query({ from, to })}`)).samples,
   markAdvisory: (id: string, mark: Advisory["mark"]) =>
     call<Advisory>("POST", `/api/airspace/advisories/${quote(id)}/mark`, signed({ mark })),
+  worktreeRuns: (agent: string) => call<WorktreeRuns>("GET", `/api/worktrees/${quote(agent)}/app`),
+  tendWorktree: (agent: string, what: "run" | "stop" | "setup") =>
+    call<{ reason?: string }>("POST", `/api/worktrees/${quote(agent)}/${what}`, signed({})),
   worktreeDiff: (agent: string) => call<WorktreeDiff>("GET", `/api/worktrees/${quote(agent)}/diff`),
   mergeProposal: (agent: string, method: MergeMethod) =>
     call<MergeProposal>("GET", `/api/worktrees/${quote(agent)}/merge${query({ method, ...signed({}) })}`),

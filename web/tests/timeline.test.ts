@@ -46,7 +46,41 @@ describe("the timeline", () => {
       expect(t.end - t.start - shown).toBeLessThanOrEqual(tl.STEP);
       holds(t);
     }
-    expect(tl.arrive(tl.load(run(1, 300), false), run(301, 400)).start).toBe(400 - 2 * tl.STEP);
+    expect(tl.arrive(tl.load(run(1, 300), false), run(301, 400)).start).toBe(400 - tl.STEP);
+  });
+
+  it("shows long entries one at a time", () => {
+    const long = run(1, 50).map((e) => ({ ...e, body: "word ".repeat(200) }));
+    const t = tl.load(long, false);
+    expect(t.end - t.start).toBe(1);
+    expect(tl.up(t).start).toBe(t.start - 1);
+    expect(tl.up(t, 6)).toMatchObject({ start: t.start - 1, end: t.end - 1 });
+  });
+
+  it("holds no more than it may, whichever way the reader goes, and comes back without a gap", () => {
+    let t = tl.load(run(4901, 5000), true);
+    for (let first = 4801; first > 0; first -= 100) {
+      while (t.start > 0) t = tl.up(t, 6);
+      t = tl.prepend(t, run(first, first + 99), first > 1);
+      holds(t);
+      expect(t.entries.length).toBeLessThanOrEqual(tl.MAX_HELD);
+    }
+    expect(numbers(t)[0]).toBe(1);
+    expect(t).toMatchObject({ moreBefore: false, moreAfter: true, pinned: false });
+    t = tl.arrive(t, [entry(5001)]);
+    while (t.moreAfter) {
+      while (t.end < t.entries.length) t = tl.down(t, 6);
+      const last = numbers(t).at(-1)!;
+      t = tl.extend(t, run(last + 1, Math.min(5001, last + 100)), last + 100 > 5001);
+      holds(t);
+      expect(t.entries.length).toBeLessThanOrEqual(tl.MAX_HELD);
+    }
+    expect(numbers(t).at(-1)).toBe(5001);
+    expect(t.moreBefore).toBe(true);
+    for (let n = 5002; n < 8000; n++) t = tl.arrive(tl.pin(t, true), [entry(n)]);
+    holds(t);
+    expect(t.entries.length).toBeLessThanOrEqual(tl.MAX_HELD);
+    expect(numbers(t).at(-1)).toBe(7999);
   });
 
   it("pages back without a gap", () => {

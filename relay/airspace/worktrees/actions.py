@@ -289,7 +289,8 @@ class WorktreeActions:
     async def discard(self, agent: str, by: str) -> dict[str, Any]:
         """Take an agent's work back: its branch and its files are the main branch's again, and all of it is held by a
         ref of its own. Raises Refusal, and then the work is where it was."""
-        async with self.changing(self.own(agent, "discarded"), "discarded") as worktree:
+        own, done = self.own(agent, "discarded"), "discarded"
+        async with self._registry.room.leaving(own.name, by, done), self.changing(own, done) as worktree:
             with _refusing("git could not discard it"):
                 update, source = await self._branch_updates.update_of(worktree)
                 if started := await update.resume(worktree.name, worktree.checkout, source.snapshot):
@@ -379,7 +380,8 @@ class WorktreeActions:
             raise Refusal(
                 f"{worktree.checkout.top} is not a worktree that relay made.", "Remove it yourself."
             )
-        async with self.changing(worktree, "removed"):
+        done = "removed"
+        async with self._registry.room.leaving(worktree.name, by, done), self.changing(worktree, done):
             with _refusing("git could not remove it"):
                 change = await self._remove(worktree, by)
             self._registry.worktrees.pop(worktree.name, None)

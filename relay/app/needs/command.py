@@ -11,6 +11,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote
 
+from relay.app.needs.words import unheard
 from relay.app.runtime.daemon_requests import agents_key, ask_daemon, author_of, state_of, told_no
 from relay.app.runtime.git_person import git_person
 from relay.base.durations import parse_iso, rough_duration
@@ -39,7 +40,13 @@ def main(words: Sequence[str]) -> int:
         key, author = author_of(settings, args.name or git_person(settings.repo, settings.agent_names))
         if args.need is None:
             needs = ask_daemon(url, timeout_s=ANSWER_S, key=key)
-            print(json.dumps(needs) if args.json else safe(_listed(tame(needs))))
+            if args.json:
+                print(json.dumps(needs))
+                return 0
+            print(safe(_listed(tame(needs))))
+            members = ask_daemon(f"{state['url']}/api/state", timeout_s=ANSWER_S, key=key)["fleet"]["members"]
+            if away := [safe_line(each["name"]) for each in members if each["state"] == "away"]:
+                print(f"\n{unheard(away)}")
             return 0
         asked = {**author, "action": args.action, **({"text": args.text} if args.text else {})}
         done = ask_daemon(f"{url}/{quote(args.need, safe='')}", timeout_s=ANSWER_S, key=key, body=asked)
@@ -47,7 +54,12 @@ def main(words: Sequence[str]) -> int:
         return told_no(error, args.json)
     except (OSError, HTTPException, ValueError) as error:
         return fail(f"the room at {state['url']} does not answer ({getattr(error, 'reason', error)})")
-    print(json.dumps(done) if args.json else safe(str(tame(done)["reason"])))
+    if args.json:
+        print(json.dumps(done))
+    else:
+        print(safe(str(tame(done)["reason"])))
+        if done.get("undo"):
+            print(f"`{safe_line(done['undo'])}` in the room takes it back.")
     return 0 if done.get("success") else 1
 
 

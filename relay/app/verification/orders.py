@@ -20,8 +20,8 @@ from relay.model.actions import (
     Verify,
     Verifying,
 )
+from relay.model.names import listed
 from relay.room.dispatch.permissions import code_span
-from relay.room.steward.markdown import listed
 from relay.store.ports import Tx
 from relay.verification import approvals, journal
 from relay.verification.approvals import Answer

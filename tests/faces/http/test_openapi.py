@@ -16,7 +16,8 @@ from tests.faces.recorder import Recorder
 _NOT_IN_IT = {"/", "/assets/{name}", "/ws", "/mcp"}
 #: Routes that floor 4 adds to those of `create_app`; tests/e2e holds them against the running daemon.
 _ADDED = ("/api/repair", "/api/guard", "/api/permissions", "/api/needs", "/api/airspace", "/api/worktrees")
-_ADDED += ("/api/locks", "/api/tasks/{number}", "/api/inbox", "/api/review")
+_ADDED += ("/api/locks", "/api/tasks/", "/api/inbox", "/api/review")
+_ADDED += ("/api/messages/{message}/", "/api/pins")
 
 
 def refs(value: Any) -> list[str]:

@@ -10,6 +10,7 @@ import { signal } from "@preact/signals";
 import { ApiError, whenAnswered } from "../api";
 import type { Frame } from "../types";
 import { personName, refuseName } from "./prefs";
+import { say } from "./said";
 import { applyFrames, lastCursor, loaded, refresh, room } from "./room";
 
 export type Line =
@@ -91,6 +92,13 @@ export function seeCut(problem: unknown): void {
   if (!(problem instanceof ApiError) || problem.code === "slow") return;
   cutOff.value = problem.cutOff ? { since: cutOff.value?.since ?? Date.now(), why: problem.message, fix: problem.fix } : null;
 }
+
+let was = "";
+line.subscribe(({ state }) => {
+  if (state === "connecting" || state === was) return;
+  if (was) say(state === "live" ? "Connected to the room again." : "The connection to the room is lost.");
+  was = state;
+});
 
 let trying = false;
 

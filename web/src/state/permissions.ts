@@ -5,6 +5,7 @@ import { api, ApiError } from "../api";
 import { instant } from "../text/format";
 import type { PermissionRequest } from "../types";
 import { onLive } from "./live";
+import { say } from "./said";
 import { now, onFrames } from "./room";
 
 const asked = signal<PermissionRequest[]>([]);
@@ -33,7 +34,9 @@ export async function loadPermissions(): Promise<void> {
   try {
     do {
       again = false;
+      const before = new Set(asked.value.map((one) => one.id));
       asked.value = await api.permissions();
+      for (const one of asked.value) if (!before.has(one.id)) say(`${one.agent} asks: ${one.title}. A person decides.`);
     } while (again);
   } catch (problem) {
     // A room without such requests, or none to be reached: the line says the latter.

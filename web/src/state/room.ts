@@ -79,11 +79,30 @@ export const newestNumber = (): number => newest;
 let newest = 0;
 export const numberOf = (id: string): number | null => byId.get(id)?.number ?? null;
 
+/** Entries that are known beside the run of the transcript, such as those that are quoted; of the rest nothing is kept. */
+const KNOWN = 2 * tl.MAX_HELD;
+
 function remember(entries: readonly Entry[]): void {
   for (const entry of entries) {
     byId.set(entry.id, entry);
     newest = Math.max(newest, entry.number);
   }
+  if (byId.size > KNOWN + tl.PAGE) forget();
+}
+
+/** Of what was told longest ago, all goes that is not in the transcript now and is done with. A later look reads it again. */
+function forget(): void {
+  const t = timeline.peek();
+  const held = new Set([...t.entries, ...t.stash].map((e) => e.id));
+  const open = new Set([...jobs.peek().values()].filter((job) => !ENDED.has(job.state)).map((job) => job.message_id));
+  for (const id of byId.keys()) {
+    if (byId.size <= KNOWN) break;
+    if (held.has(id) || open.has(id)) continue;
+    byId.delete(id);
+    jobsOf.delete(id);
+    cycleOf.delete(id);
+  }
+  jobs.value = new Map([...jobs.peek()].filter(([, job]) => byId.has(job.message_id) || open.has(job.message_id)));
 }
 
 function putJobs(changed: readonly Job[]): void {
@@ -91,7 +110,7 @@ function putJobs(changed: readonly Job[]): void {
   const next = new Map(jobs.value);
   const touched = new Map<string, Job[]>();
   for (const job of changed) {
-    next.set(job.id, job);
+    next.set(job.id, job.asked ? job : { ...job, asked: next.get(job.id)?.asked });
     const list = touched.get(job.message_id) ?? receiptsOf(job.message_id).value;
     touched.set(job.message_id, [...list.filter((j) => j.id !== job.id), job].sort((a, b) => a.id - b.id));
   }
@@ -115,6 +134,15 @@ function recall(entries: readonly Entry[]): void {
   if (!unknown.length) return;
   // What was told meanwhile is newer. Without an answer the entries stand without receipts, as before.
   api.jobsOf(unknown.slice(-tl.PAGE)).then((found) => putJobs(found.filter((job) => !jobs.value.has(job.id))), () => undefined);
+}
+
+/** Entries that say something else now than when they came. */
+export function amend(changed: readonly Entry[]): void {
+  const now = new Map(changed.filter((entry) => byId.has(entry.id)).map((entry) => [entry.id, entry]));
+  for (const [id, entry] of now) byId.set(id, entry);
+  const anew = (held: readonly Entry[]): readonly Entry[] => (held.some((e) => now.has(e.id)) ? held.map((e) => now.get(e.id) ?? e) : held);
+  const t = timeline.value;
+  timeline.value = { ...t, entries: anew(t.entries), stash: anew(t.stash) };
 }
 
 type Listener = (entries: readonly Entry[]) => void;
@@ -240,10 +268,11 @@ export async function refresh(): Promise<void> {
 
 let paging = false;
 
-export async function pageUp(): Promise<void> {
+/** `cut`: rows that leave the DOM at the other end. */
+export async function pageUp(cut = 0): Promise<void> {
   const t = timeline.value;
   if (t.start > 0) {
-    timeline.value = tl.up(t);
+    timeline.value = tl.up(t, cut);
     return;
   }
   await readOlder();
@@ -265,10 +294,10 @@ export async function readOlder(): Promise<void> {
   }
 }
 
-export async function pageDown(): Promise<void> {
+export async function pageDown(cut = 0): Promise<void> {
   const t = timeline.value;
   if (t.end < t.entries.length) {
-    timeline.value = tl.down(t);
+    timeline.value = tl.down(t, cut);
     return;
   }
   const last = t.entries[t.entries.length - 1];

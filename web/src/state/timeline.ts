@@ -9,13 +9,16 @@
 import type { Entry } from "../types";
 
 export const PAGE = 100;
-/** Rows that come into the DOM in one frame. What an entry costs is what a frame may take by then. */
-export const STEP = 2;
+/** Rows that come into the DOM in one frame, at most. */
+export const STEP = 4;
+/** Characters of them, from which on no further row comes in that frame: what drawing them takes. */
+const HEAVY = 400;
+/** Rows in the DOM at most. The page takes those out that are far from the reader, mostly long before (transcript.tsx). */
 export const MAX_ROWS = 240;
 /** Rows below which a pinned reader's window is not cut. */
 const FOLLOWED = 120;
-/** Entries kept in memory; older ones are paged in again when somebody scrolls there. */
-export const MAX_HELD = 20_000;
+/** Entries kept in memory; what is further away on either side is paged in again when somebody scrolls there. */
+export const MAX_HELD = 2_000;
 
 export interface Timeline {
   entries: readonly Entry[];
@@ -43,10 +46,29 @@ function fresh(held: readonly Entry[], incoming: readonly Entry[]): Entry[] {
   return incoming.filter((e) => !known.has(e.id) && known.add(e.id));
 }
 
+/** How many rows from the index `at` on come into the DOM at once; `by` = 1: downwards, -1: upwards. */
+function few(entries: readonly Entry[], at: number, by: 1 | -1): number {
+  let rows = 0;
+  for (let weight = 0; rows < STEP && entries[at] && weight < HEAVY; at += by, rows++) weight += entries[at]!.body.length;
+  return rows;
+}
+
 /** The newest rows; the page adds the ones before them, frame by frame, as far as it needs them. */
 function atEnd(t: Timeline): Timeline {
   const end = t.entries.length;
-  return { ...t, end, start: Math.max(0, end - STEP * 2) };
+  return { ...t, end, start: end - few(t.entries, end - 1, -1) };
+}
+
+/** At most MAX_HELD entries: those are let go of that are furthest from the window, before it or behind it. */
+function bounded(t: Timeline): Timeline {
+  const spare = t.entries.length - MAX_HELD;
+  if (spare <= 0) return t;
+  const before = Math.min(spare, Math.max(0, t.start - PAGE));
+  const first = t.start > t.entries.length - t.end ? before : 0;
+  if (first) return { ...t, entries: t.entries.slice(first), start: t.start - first, end: t.end - first, moreBefore: true };
+  // What comes live is behind a gap then, as after a jump into the past.
+  const end = Math.max(t.end, t.entries.length - spare);
+  return end === t.entries.length ? t : { ...t, entries: t.entries.slice(0, end), moreAfter: true, pinned: false };
 }
 
 /** Start anew with a page that reaches the present. */
@@ -68,51 +90,52 @@ export function arrive(t: Timeline, incoming: readonly Entry[]): Timeline {
   }
   const added = fresh(t.entries, incoming);
   if (!added.length) return t;
-  let next: Timeline = { ...t, entries: [...t.entries, ...added] };
+  const next: Timeline = { ...t, entries: [...t.entries, ...added] };
   if (next.pinned) {
-    const spare = next.entries.length - MAX_HELD;
-    if (spare > 0) next = { ...next, entries: next.entries.slice(spare), moreBefore: true, start: Math.max(0, next.start - spare) };
-    // Fewer than MAX_ROWS, so that a busy room does not rebuild a long list; and no more new ones than a frame can take.
-    const end = next.entries.length;
-    const start = end - next.start <= FOLLOWED ? next.start : end - FOLLOWED;
-    return added.length > STEP * 2 ? atEnd(next) : { ...next, end, start };
+    // What comes at once comes into the DOM in steps, as everything does (`down`); a page of it begins anew at the end.
+    if (next.entries.length - next.end > MAX_ROWS / 4) return bounded(atEnd(next));
+    const end = next.end + few(next.entries, next.end, 1);
+    // Fewer than MAX_ROWS, so that a busy room does not rebuild a long list.
+    return bounded({ ...next, end, start: end - next.start <= FOLLOWED ? next.start : end - FOLLOWED });
   }
   // A short room that is not scrolled yet: the new rows come into the DOM below the reader.
   if (t.end === t.entries.length && next.entries.length - t.start <= MAX_ROWS) next.end = next.entries.length;
-  return next;
+  return bounded(next);
 }
 
 /** An older page arrives in front. */
 export function prepend(t: Timeline, page: readonly Entry[], more: boolean): Timeline {
   const added = fresh(t.entries, page);
-  return up({
-    ...t,
-    entries: [...added, ...t.entries],
-    start: t.start + added.length,
-    end: t.end + added.length,
-    moreBefore: more && page.length > 0,
-  });
+  return up(
+    bounded({
+      ...t,
+      entries: [...added, ...t.entries],
+      start: t.start + added.length,
+      end: t.end + added.length,
+      moreBefore: more && page.length > 0,
+    }),
+  );
 }
 
 /** A newer page arrives behind, while the reader is in the past. `reached` = it was the last one. */
 export function extend(t: Timeline, page: readonly Entry[], reached: boolean): Timeline {
   let entries: readonly Entry[] = [...t.entries, ...fresh(t.entries, page)];
-  if (!reached) return down({ ...t, entries });
+  if (!reached) return down(bounded({ ...t, entries }));
   entries = [...entries, ...fresh(entries, t.stash)];
-  return down({ ...t, entries, moreAfter: false, stash: [] });
+  return down(bounded({ ...t, entries, moreAfter: false, stash: [] }));
 }
 
-/** Show older rows that are held already. */
-export function up(t: Timeline): Timeline {
-  const start = Math.max(0, t.start - STEP);
-  const end = Math.min(t.end, start + MAX_ROWS);
+/** Show older rows that are held already. `cut`: rows that leave the DOM at the other end. */
+export function up(t: Timeline, cut = 0): Timeline {
+  const start = t.start - few(t.entries, t.start - 1, -1);
+  const end = Math.min(t.end - Math.min(cut, t.end - t.start), start + MAX_ROWS);
   return { ...t, start, end, pinned: t.pinned && end === t.end };
 }
 
-/** Show newer rows that are held already. */
-export function down(t: Timeline): Timeline {
-  const end = Math.min(t.entries.length, t.end + STEP);
-  return { ...t, end, start: Math.max(t.start, end - MAX_ROWS) };
+/** Show newer rows that are held already. `cut`: rows that leave the DOM at the other end. */
+export function down(t: Timeline, cut = 0): Timeline {
+  const end = t.end + few(t.entries, t.end, 1);
+  return { ...t, end, start: Math.max(t.start + Math.min(cut, t.end - t.start), end - MAX_ROWS) };
 }
 
 /** The reader goes to the end (or leaves it). */
@@ -123,8 +146,8 @@ export function pin(t: Timeline, pinned: boolean): Timeline {
 
 /** Bring the entry at an index into the window. */
 export function around(t: Timeline, index: number): Timeline {
-  const start = Math.max(0, index - STEP);
-  return { ...t, pinned: false, start, end: Math.min(t.entries.length, start + STEP * 2) };
+  const start = index - few(t.entries, index - 1, -1);
+  return { ...t, pinned: false, start, end: index + few(t.entries, index, 1) };
 }
 
 /** True when the newest entry is in the DOM. */

@@ -5,6 +5,7 @@ import { needs } from "./needs";
 import { permissions } from "./permissions";
 import { memory, personName } from "./prefs";
 import { loaded, onEntries, readOlder, room, timeline } from "./room";
+import { sayOf } from "./said";
 import { view } from "./view";
 
 /** Room number of the last entry that was on a visible screen; null before the first visit's load. */
@@ -63,6 +64,7 @@ export function clearMarker(): void {
 }
 
 onEntries((entries) => {
+  sayOf(entries.filter((e) => e.speaker !== personName.value && !e.meta.history));
   const away = !attentive.value || !timeline.value.pinned;
   if (away && marker.value === null && entries.some((e) => e.speaker !== personName.value)) leave();
 });

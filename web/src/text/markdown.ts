@@ -219,7 +219,8 @@ export function plainLine(text: string, length = 140): string {
   const line = text
     .slice(0, length * 4)
     .replace(/^ {0,3}(?:#{1,6}\s|>\s?)/gm, "")
-    .replace(/```[\w-]*|`|\*\*|~~|^[|:\s-]+$/gm, " ")
+    .replace(/```[\w-]*|^[|:\s-]+$/gm, " ")
+    .replace(/`|\*\*|~~/g, "")
     .replace(/(?<!\w)[*_]+(?=\w)|(?<=\w)[*_]+(?!\w)/g, "")
     .replace(/\s+/g, " ")
     .trim();

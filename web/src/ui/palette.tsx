@@ -175,7 +175,7 @@ const KEYS: readonly [string, readonly [string, string][]][] = [
 
 export function Help() {
   return (
-    <Layer label="Keys" class="help" onClose={() => (overlay.value = "none")} testid="help">
+    <Layer label="Keys" class="help" onClose={() => (overlay.value = "none")} testid="help" scrolls>
       <h2>Keys</h2>
       <div class="help-groups">
         {KEYS.map(([name, keys]) => (

@@ -11,7 +11,7 @@ export function PermissionStack() {
   // In its agent's panel a request stands already.
   const list = permissions.value.filter((request) => request.agent !== agentPanel.value);
   return (
-    <div class="asks-stack" role="region" aria-label="Permission requests" aria-live="assertive">
+    <div class="asks-stack" role="region" aria-label="Permission requests">
       {list.slice(0, 3).map((request) => <Lazy key={request.id} load={card} given={{ request }} over />)}
       {list.length > 3 && <p class="asks-more">{list.length - 3} more wait</p>}
     </div>

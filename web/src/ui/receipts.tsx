@@ -31,14 +31,14 @@ function ReceiptChip({ job }: { job: Job }) {
   const body = (
     <>
       <span class="glyph" aria-hidden="true">{GLYPH[read.tone]}</span>
-      <span class="who" style={hued(job.agent)}>{job.agent}</span>
+      <span class="who" style={hued(job.agent)}>{job.agent}</span>{" "}
       <span class="what">{read.label}</span>
     </>
   );
   return (
     <li class={`receipt receipt-${read.tone}`} data-testid="receipt" data-agent={job.agent} data-state={job.state}>
       {answer ? (
-        <button type="button" class="receipt-main" data-tip={`${read.detail}. Click to go there.`} aria-label={`${read.detail}. Go there.`} onClick={() => void showEntry(answer)}>
+        <button type="button" class="receipt-main" data-tip={`${read.detail}. Click to go there.`} aria-description={`${read.detail}. Go there.`} onClick={() => void showEntry(answer)}>
           {body}
         </button>
       ) : (

@@ -4,13 +4,16 @@ import { useEffect } from "preact/hooks";
 import { cutOff, line, outdated, reconnectNow } from "../state/live";
 import { askName, nextTheme, personName, theme } from "../state/prefs";
 import { agents, away, entryOf, goToEnd, loaded, now, people, peopleAt, ready, room, shell, tail, workers } from "../state/room";
-import { agentPanel, callComposer, overlay, phone, replyTo, show, taskOpen, verificationShown, view } from "../state/view";
+import { agentPanel, callComposer, overlay, phone, replyTo, show, taskOpen, verificationShown, view, type View } from "../state/view";
+import { said } from "../state/said";
 import { AgentList, DispatcherRow } from "./agents";
 import { FleetList } from "./fleet";
 import { Icon, IconButton, Toasts, Tooltip, Words, hued } from "./bits";
 import { Composer } from "./composer";
+import { AgentChips, Glance } from "./glance";
 import { Lazy } from "./lazy";
 import { Mark } from "./mark";
+import { Pins } from "../rooms/row";
 import { PermissionStack } from "./permission_stack";
 import { BottomTabs, TABS, Tabs } from "./tabs";
 import { Transcript } from "./transcript";
@@ -50,7 +53,7 @@ function Connection() {
   const words =
     state.state === "live" ? "live" : state.state === "connecting" ? (cutOff.value ? "cut off, trying again…" : "connecting…") : `${cutOff.value ? "cut off" : "offline"}, trying again in ${Math.max(0, Math.ceil((state.retryAt - now_) / 1000))} s`;
   return (
-    <div class={`connection connection-${state.state}`} role="status" data-testid="connection" data-state={state.state}>
+    <div class={`connection connection-${state.state}`} data-testid="connection" data-state={state.state}>
       <i class="dot" aria-hidden="true" />
       <span>{words}</span>
       {state.state === "offline" && <button type="button" class="link" onClick={reconnectNow}>now</button>}
@@ -93,6 +96,9 @@ function SideBar() {
     </aside>
   );
 }
+
+/** Views of a phone that have the agents over them; the others have a picture, or the agents themselves. */
+const CHIPPED: ReadonlySet<View> = new Set(["room", "needs", "board"]);
 
 function TopBar() {
   return (
@@ -143,10 +149,17 @@ function RoomView() {
   return (
     <section class="view room-view" aria-label="Room">
       <Notices />
+      <Glance />
+      <Pins />
       <Transcript />
       <Composer />
     </section>
   );
+}
+
+/** The one region of the page that a reader of the screen is told anew by itself. */
+function Said() {
+  return <p class="offscreen" role="status" data-testid="said">{said.value}</p>;
 }
 
 function typing(target: EventTarget | null): boolean {
@@ -222,7 +235,7 @@ export function Shell() {
   useKeys();
   return (
     <div class={`shell ${panelOpen() ? "with-panel" : ""}`}>
-      {phone.value ? <TopBar /> : <SideBar />}
+      {phone.value ? <div><TopBar />{CHIPPED.has(view.value) && <AgentChips />}</div> : <SideBar />}
       <main class="main" data-view={view.value}>
         {view.value === "room" && <RoomView />}
         {view.value === "needs" && <Lazy load={needsView} />}
@@ -240,7 +253,9 @@ export function Shell() {
         {view.value === "approvals" && <Lazy load={approvalsView} />}
         {view.value === "explore" && <Lazy load={exploreView} />}
         {view.value === "metrics" && <Lazy load={metricsView} />}
+        <Toasts />
       </main>
+      <Said />
       {panelOpen() && <Lazy load={agentPanelOver} over />}
       {taskOpen.value !== null && <Lazy load={taskPanel} over />}
       {verificationShown.value !== null && <Lazy load={resultsPanel} over />}
@@ -249,7 +264,6 @@ export function Shell() {
       {overlay.value === "help" && <Lazy load={help} over />}
       {(askName.value || !personName.value) && <Lazy load={nameDialog} over />}
       <PermissionStack />
-      <Toasts />
       <Tooltip />
       <Descriptions />
     </div>

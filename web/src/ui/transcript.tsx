@@ -1,8 +1,8 @@
 /**
- * The scrolling transcript. The DOM holds a window of at most MAX_ROWS entries (state/timeline.ts); this file
- * keeps the reader's eye where it is: before rows change it notes one row on the screen and where it stands,
- * afterwards it scrolls so that it stands there again. A pinned reader stays at the end. Rows come in a few in each
- * frame, until NEAR pixels of them stand on both sides: so no frame is long.
+ * The scrolling transcript. The DOM holds a window of entries (state/timeline.ts); this file keeps the reader's eye
+ * where it is: before rows change it notes one row on the screen and where it stands, afterwards it scrolls so that it
+ * stands there again. A pinned reader stays at the end. Rows come in a few in each frame, until NEAR pixels of them
+ * stand on both sides, and leave where FAR pixels of them do: so no frame is long, and the DOM stays small.
  */
 
 import { Fragment } from "preact";
@@ -19,6 +19,9 @@ import { EntryRow, OutgoingRow, StreamRow } from "./entry";
 import { Lazy } from "./lazy";
 
 const NEAR = 900;
+const FAR = 1800;
+/** Rows that leave in one frame. */
+const LEAVE = 6;
 const AT_END = 48;
 const welcome = () => import("./welcome").then((all) => ({ default: all.Welcome }));
 /** The jump that was made last: coming back from another view does not make it again. */
@@ -42,6 +45,13 @@ function anchorOf(box: HTMLElement): Anchor | null {
   return row ? { id: row.id, top: row.getBoundingClientRect().top - top } : null;
 }
 
+/** What is selected or has the focus stays, however far the reader scrolls: up to MAX_ROWS. */
+function inHand(box: HTMLElement): boolean {
+  const chosen = getSelection();
+  const active = document.activeElement;
+  return (active !== box && box.contains(active)) || (chosen !== null && !chosen.isCollapsed && box.contains(chosen.anchorNode));
+}
+
 function firstUnread(shown: readonly Entry[], from: number | null): string | null {
   if (from === null) return null;
   return shown.find((e) => e.number > from && e.speaker !== personName.value)?.id ?? null;
@@ -56,7 +66,7 @@ export function Transcript() {
   const [lit, setLit] = useState<string | null>(null);
   const t = timeline.value;
   const shown = t.entries.slice(t.start, t.end);
-  const atEnd = showsEnd(t);
+  const atEnd = showsEnd(t) || t.pinned;
   const flowing = [...streams.value.values()].sort((a, b) => a.job - b.job);
   const outgoing = outbox.value.filter((o) => !o.seen);
   const newId = firstUnread(shown, marker.value);
@@ -67,9 +77,11 @@ export function Transcript() {
       const element = box.current;
       if (!element) return;
       const current = timeline.value;
-      const below = element.scrollHeight - element.scrollTop - element.clientHeight;
-      if (element.scrollTop < NEAR && (current.start > 0 || current.moreBefore)) void pageUp();
-      else if (below < NEAR && !showsEnd(current)) void pageDown();
+      const above = element.scrollTop;
+      const below = element.scrollHeight - above - element.clientHeight;
+      const leave = (pixels: number): number => (pixels > FAR && !inHand(element) ? LEAVE : 0);
+      if (above < NEAR && (current.start > 0 || current.moreBefore)) void pageUp(leave(below));
+      else if (below < NEAR && !showsEnd(current)) void pageDown(leave(above));
     });
   };
 
@@ -128,7 +140,8 @@ export function Transcript() {
   return (
     <div class="transcript-wrap">
       <div class="transcript" ref={box} onScroll={onScroll} tabIndex={0} aria-label="Transcript" data-testid="transcript" data-pinned={t.pinned}>
-        <div class="rows" role="log" aria-live="polite" aria-relevant="additions">
+        {/* Rows come and go with the reader too: what is new is told by state/said.ts. */}
+        <div class="rows" role="log" aria-live="off" aria-label="Entries">
           {loaded.value && !t.moreBefore && t.start === 0 && shown.length > 0 && <div class="beginning">The beginning of the room</div>}
           {(t.moreBefore || t.start > 0) && <div class="loading-older" aria-hidden="true">older entries…</div>}
           {loaded.value && t.entries.length === 0 && outgoing.length === 0 && <Lazy load={welcome} over />}

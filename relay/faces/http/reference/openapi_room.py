@@ -119,17 +119,49 @@ ROOM_ROUTES = (
         {"state": _STATES, "messages": {"type": "string", "pattern": "[^,]"}, "limit": _limit(1000)},
     ),
     RoomRoute("GET", "/api/tasks", "The board.", {"status": {"enum": ["pending", "in_progress", "done"]}}),
-    RoomRoute("GET", "/api/tasks/{number}", "One task, with its history."),
+    RoomRoute("GET", "/api/tasks/{number}", "One task, with its history and what it led to."),
     RoomRoute(
-        "POST", "/api/tasks", "A new task.", body={"title": _SAYING, **_WHO}, required=("title",), status=201
+        "POST",
+        "/api/tasks",
+        "A new task.",
+        body={"title": _SAYING, "description": _MAYBE, **_WHO},
+        required=("title",),
+        status=201,
     ),
     RoomRoute("POST", "/api/tasks/undo", "Undo the last change of the board.", body=_WHO),
     RoomRoute(
         "PATCH",
         "/api/tasks/{number}",
-        "Move or rename a task.",
-        body={"status": {"enum": _STATUS}, "title": _SAYING, **_WHO},
-        rules=(at_least_one("status", "title"),),
+        "Change a task.",
+        body={
+            "status": {"enum": _STATUS},
+            "title": _SAYING,
+            "description": _MAYBE,
+            "priority": _limit(10),
+            "files": {"type": ["array", "null"], "items": _SAYING},
+            "depends_on": {"type": ["array", "null"], "items": _limit(999_999_999)},
+            **_WHO,
+        },
+        rules=(at_least_one("status", "title", "description", "priority", "files", "depends_on"),),
+    ),
+    RoomRoute(
+        "POST",
+        "/api/tasks/some",
+        "Change several tasks at once, or give them to an agent.",
+        body={
+            "tasks": {"type": "array", "items": _limit(999_999_999), "minItems": 1, "maxItems": 200},
+            "action": {"enum": ["give", "move", "priority", "archive"]},
+            "to": _MAYBE,
+            **_WHO,
+        },
+        required=("tasks", "action"),
+    ),
+    RoomRoute(
+        "POST",
+        "/api/tasks/import",
+        "Make tasks of issues, as `gh issue list --json` writes them.",
+        body={"issues": {"type": ["array", "object"]}, **_WHO},
+        required=("issues",),
     ),
     RoomRoute("GET", "/api/agents/{agent}/log", "What an agent's program wrote.", {"limit": _limit(2000)}),
     RoomRoute(
@@ -169,6 +201,18 @@ ROOM_ROUTES = (
         body={"agents": {**_TEXTS, "minItems": 1}, **_WHO},
         required=("agents",),
     ),
+    RoomRoute("GET", "/api/messages/{message}/versions", "What a message said before it was changed."),
+    RoomRoute(
+        "POST",
+        "/api/messages/{message}/edit",
+        "Change what a message of your own says.",
+        body={"body": _SAYING, **_WHO},
+        required=("body",),
+    ),
+    RoomRoute("POST", "/api/messages/{message}/delete", "Delete a message of your own.", body=_WHO),
+    RoomRoute("POST", "/api/messages/{message}/pin", "Keep an entry on top of the room.", body=_WHO),
+    RoomRoute("POST", "/api/messages/{message}/unpin", "Take a pinned entry down.", body=_WHO),
+    RoomRoute("GET", "/api/pins", "What is pinned, what was pinned last first."),
     RoomRoute("POST", "/api/queue/{job}/retry", "Try a job again.", body=_WHO),
     RoomRoute("POST", "/api/repair", "Repair what healthcheck.sh finds."),
     RoomRoute(
@@ -254,6 +298,9 @@ ROOM_ROUTES = (
         "Answer one.",
         body={"option": _SAYING, **_WHO},
         required=("option",),
+    ),
+    RoomRoute(
+        "GET", "/api/usage", "What the agents' turns used since midnight, and by hour of the last day."
     ),
     RoomRoute("GET", "/api/needs", "What needs a person now, the newest first.", lists=True),
     RoomRoute(
@@ -347,4 +394,8 @@ ROOM_ROUTES = (
         body=_WHO,
     ),
     RoomRoute("POST", "/api/worktrees/{agent}/remove", "Remove one.", body=_WHO),
+    RoomRoute("GET", "/api/worktrees/{agent}/app", "What runs in one, and what it printed."),
+    RoomRoute("POST", "/api/worktrees/{agent}/run", "Start the app of its branch.", body=_WHO),
+    RoomRoute("POST", "/api/worktrees/{agent}/stop", "End the app of its branch.", body=_WHO),
+    RoomRoute("POST", "/api/worktrees/{agent}/setup", "Set it up again.", body=_WHO),
 )
