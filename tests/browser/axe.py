@@ -35,7 +35,9 @@ async def everywhere(page: Page, sizes: Iterable[tuple[int, int]] = SIZES) -> li
     for width, height in sizes:
         await page.set_viewport_size({"width": width, "height": height})
         for scheme, rules in (("light", None), ("dark", OF_COLOUR)):
-            await page.emulate_media(color_scheme="dark" if scheme == "dark" else "light", reduced_motion="reduce")
+            await page.emulate_media(
+                color_scheme="dark" if scheme == "dark" else "light", reduced_motion="reduce"
+            )
             await page.wait_for_timeout(50)  # what a width changes is drawn by then
             found += [f"{width} {scheme} {one}" for one in await violations(page, rules)]
     await page.emulate_media(color_scheme=None, reduced_motion=None)

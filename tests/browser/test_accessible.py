@@ -113,7 +113,9 @@ async def test_all_of_it_by_keyboard(chromium: Browser, tmp_path: Path) -> None:
         if box := await toast.bounding_box():
             for other in (ann.composer, page.get_by_test_id("entry").last, page.get_by_test_id("transcript")):
                 there = await other.bounding_box()
-                assert there and (there["y"] + there["height"] <= box["y"] or box["y"] + box["height"] <= there["y"])
+                assert there and (
+                    there["y"] + there["height"] <= box["y"] or box["y"] + box["height"] <= there["y"]
+                )
         # A dialog, and back to where it was opened from.
         await tab_to(page, "open-search")
         await keys.press("Enter")

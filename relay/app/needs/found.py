@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from relay.airspace.advisories import table, wording
 from relay.app.needs.need import Kind, Need, NeedAction
+from relay.app.needs.words import prose, unmarked
 from relay.base.durations import clock_time, parse_iso, rough_duration
 from relay.base.terminal_text import flat
 from relay.log import events
@@ -38,10 +39,6 @@ MOST_OTHERS = 3
 MOST_ENTRIES, MOST_JOBS, MOST_ENDED = 200, 100, 50
 #: Characters of an agent's own words in a need.
 MOST_WORDS = 240
-_CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-#: Marks of emphasis and code, but no underscore inside a word.
-_MARKS = re.compile(r"[*`]+|(?<!\w)_+|_+(?!\w)")
-_FOOTER = re.compile(r"^\[(?:DECISION|OWNER|BLOCKERS):.*\]\s*\Z", re.MULTILINE | re.DOTALL)
 
 
 async def collisions(tx: Tx, agents: Iterable[str]) -> list[Need]:
@@ -285,12 +282,12 @@ async def questions(tx: Tx, agents: Iterable[str], now: float) -> list[Need]:
 
 def question_of(body: str) -> str:
     """The question that an answer ends with, empty where it ends with none."""
-    text = _FOOTER.sub("", _CODE.sub("", body).rstrip()).rstrip(" \n*_`)")
+    text = prose(body).rstrip(" \n*_`)")
     if not text.endswith("?"):
         return ""
     last = text.splitlines()[-1]
     sentence = re.split(r"(?<=[.!?:])\s+", last.strip())[-1]
-    return _short(_MARKS.sub("", sentence))
+    return _short(unmarked(sentence))
 
 
 def silent(working: Mapping[str, tuple[float, float]], quiet_s: float, now: float) -> list[Need]:

@@ -194,7 +194,7 @@ class ActionHandlers:
                 if wing is None:
                     raise Refusal("This room has no part that does it.", "")
                 text = await wing.carry_out(tx, action, by=order.by, cause=order.cause)
-                return Result(text, for_people=isinstance(action, actions.ShowNeeds))
+                return Result(text, for_people=isinstance(action, actions.ShowNeeds | actions.ShowSince))
             case actions.Steer(agents):
                 # A person's is a message and never comes here; this is a line that proves nobody.
                 raise Refusal(

@@ -14,7 +14,12 @@ from tests.browser.mocked.test_memory import lessons
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
-TABLE = "| a | b |\n|-|-|\n|" + "wide " * 80 + "| 2 |\n\n```python\n# a comment\ndef f(x):\n    return 'y' * 1" + "0" * 200
+TABLE = (
+    "| a | b |\n|-|-|\n|"
+    + "wide " * 80
+    + "| 2 |\n\n```python\n# a comment\ndef f(x):\n    return 'y' * 1"
+    + "0" * 200
+)
 TABLE += "\n```\n> said\n\n*so* [a link](https://example.org) `code`"
 
 

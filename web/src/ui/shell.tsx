@@ -6,6 +6,7 @@ import { askName, nextTheme, personName, theme } from "../state/prefs";
 import { agents, away, entryOf, goToEnd, loaded, now, people, peopleAt, ready, room, shell, tail, workers } from "../state/room";
 import { agentPanel, callComposer, overlay, phone, replyTo, show, taskOpen, verificationShown, view } from "../state/view";
 import { said } from "../state/said";
+import { returned } from "../state/unread";
 import { AgentList, DispatcherRow } from "./agents";
 import { FleetList } from "./fleet";
 import { Icon, IconButton, Toasts, Tooltip, Words, hued } from "./bits";
@@ -26,6 +27,7 @@ const opened = <Part,>(part: Promise<Part>): Promise<Part> => part.catch((proble
 const search = () => opened(import("./palette").then((all) => ({ default: all.Palette })));
 const help = () => opened(import("./palette").then((all) => ({ default: all.Help })));
 const nameDialog = () => import("./signin").then((all) => ({ default: all.NameDialog }));
+const sinceBox = () => import("./since").then((all) => ({ default: all.SinceBox }));
 const needsView = () => import("../needs/view");
 const boardView = () => import("./board");
 const agentsView = () => import("./agents_view");
@@ -143,6 +145,7 @@ function RoomView() {
   return (
     <section class="view room-view" aria-label="Room">
       <Notices />
+      {returned.value && <Lazy load={sinceBox} given={returned.value} over />}
       <Transcript />
       <Composer />
     </section>
