@@ -46,9 +46,6 @@ class NeedsInbox:
         self._roster, self._turns, self._board, self._permissions = roster, turns, board, permissions
         self._settings, self._clock = settings, clock
 
-    def now(self) -> float:
-        return self._clock()
-
     async def read(self, tx: Tx) -> list[Need]:
         """What needs a person now, the newest first."""
         now, later = self._clock(), await _put_off(tx)

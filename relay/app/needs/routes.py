@@ -47,7 +47,7 @@ class NeedRoutes:
         if not after:
             raise Refusal("after is missing.", "It is a message's number, like m12.", Fault.MALFORMED)
         came = await self._store.read(lambda tx: self._inbox.since(tx, after, reader=reader))
-        return answer({**came.as_json(), "line": line(came, self._inbox.now())})
+        return answer({**came.as_json(), "line": line(came)})
 
     async def act(self, request: web.Request) -> web.Response:
         """`{name, action, text?}` -> `{success, reason}`. 404: nothing needs anybody by that id any more."""

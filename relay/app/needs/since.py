@@ -171,8 +171,8 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(word.casefold() for word in _WORD.findall(text))
 
 
-def line(since: Since, now: float) -> str:
-    """`2 h: 41 messages: AVA answered 3, BEN 2; 1 collision settled; landed: AVA; waits for you: 2`. Pure."""
+def line(since: Since) -> str:
+    """`41 messages: AVA answered 3, BEN 2; 1 collision settled; landed: AVA; waits for you: 2`. Pure."""
     many = f"{since.messages}{' or more' if since.more else ''} message{'s' * (since.messages != 1)}"
     who = [f"{name} answered {n}" if at == 0 else f"{name} {n}" for at, (name, n) in enumerate(since.answers)]
     who += [f"{name} said {n}" for name, n in since.said]
@@ -183,11 +183,11 @@ def line(since: Since, now: float) -> str:
         parts.append(f"landed: {', '.join(since.landed)}")
     if since.waits:
         parts.append(f"waits for you: {since.waits}")
-    return f"{rough_duration(max(0.0, now - since.at))}: {'; '.join(parts)}"
+    return "; ".join(parts)
 
 
 def said(since: Since, now: float) -> str:
     """`/since` as markdown. Pure."""
-    lines = [f"{line(since, now)}.", ""]
+    lines = [f"In {rough_duration(max(0.0, now - since.at))}: {line(since)}.", ""]
     lines += [f"- **{one.speaker}** ({references.message(one.number)}): {one.text}" for one in since.lines]
     return "\n".join(lines).rstrip()

@@ -63,14 +63,15 @@ effect(() => {
 const AWAY = 5 * 60_000;
 const MANY = 8;
 /** The number of the last entry that was read, of a reader who came back to many. */
-export const returned = signal<{ after: number } | null>(null);
+export const returned = signal<{ after: number; away: number } | null>(null);
 
 function comeBack(): void {
   const after = marker.peek();
-  if (after === null || Date.now() - since.peek() < AWAY) return;
+  const away = Date.now() - since.peek();
+  if (after === null || away < AWAY) return;
   const t = timeline.peek();
   const came = [...t.entries, ...t.stash].filter((e) => e.number > after && e.speaker !== personName.value);
-  if (came.length >= MANY) returned.value = { after };
+  if (came.length >= MANY) returned.value = { after, away };
 }
 
 effect(() => {

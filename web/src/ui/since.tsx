@@ -6,11 +6,15 @@ import { api } from "../api";
 import { personName } from "../state/prefs";
 import { returned } from "../state/unread";
 import { follow, showEntry } from "../state/view";
+import { span } from "../text/format";
 import { ref } from "../text/reference";
 import type { Since } from "../types";
 import { hued, IconButton } from "./bits";
 
-export function SinceBox({ after }: { after: number }) {
+const HOUR = 3_600_000;
+
+/** `away`: milliseconds. */
+export function SinceBox({ after, away }: { after: number; away: number }) {
   const [came, setCame] = useState<Since | null>(null);
   useEffect(() => {
     setCame(null);
@@ -21,7 +25,7 @@ export function SinceBox({ after }: { after: number }) {
   return (
     <section class="since" aria-label="Since you left" data-testid="since">
       <details>
-        <summary><b>Since you left,</b> {came.line}</summary>
+        <summary><b>Since you left,</b> {away < HOUR ? `${Math.round(away / 60_000)} min` : span(away)}: {came.line}</summary>
         <ul>
           {came.lines.map((one) => (
             <li key={`${one.number}${one.text}`}>
