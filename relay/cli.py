@@ -31,10 +31,13 @@ COMMANDS = {
     "attach": "Let your own sessions of Claude Code and Codex into the room (`relay attach --help`).",
     "detach": "Undo `relay attach`: every file is as it was.",
     "airspace": "How close agents are in the code (`relay airspace --help`).",
-    "agents": "Can each agent take a turn, and does it hear what is said while it works (`doctor`)?",
+    "agents": "Can each agent take a turn (`doctor`), and what do their turns cost (`cost`)?",
     "inbox": "What needs you in the room, and doing something about it (`relay inbox --help`).",
+    "notify": "Who outside is told what needs you, and a message to try it (`relay notify --help`).",
+    "review": "What an agent's branch changes, and your comments on it (`relay review --help`).",
+    "message": "Change or delete a message of your own, pin one (`relay message --help`).",
     "locks": "Show who holds which files, or take a lock from its holder (`relay locks --help`).",
-    "work": "Show the tasks, submit one, or reopen one (`relay work --help`).",
+    "work": "Show the tasks, submit, change, give or import some (`relay work --help`).",
     "sessions": "Show the sessions of agents, or end one (`relay sessions --help`).",
     "changesets": "Show what sessions said they changed (`relay changesets --help`).",
     "memory": "What was learned: import it, find it, forget it (`relay memory --help`).",
@@ -42,7 +45,7 @@ COMMANDS = {
     "link": "Print a sign-in link for the page: it works once, within 10 minutes.",
     "log": "Show the daemon's log and follow it.",
     "archive": "Move old entries out of the transcript; they stay searchable.",
-    "worktrees": "Show the agents' worktrees; merge, discard or remove one.",
+    "worktrees": "Show the agents' worktrees; merge, discard or remove one, or run its app.",
     "explore": "Do a task in several ways at once, and keep the best (`relay explore --help`).",
     "merge": "Merge what git cannot, and say what conflicts (`relay merge --help`).",
     "land": "Land agents' branches by a queue that tests them together (`relay land --help`).",
@@ -69,6 +72,9 @@ _ELSEWHERE = {
     "memory": "relay.app.memory.command",
     "demo": "relay.app.demo.story",
     "inbox": "relay.app.needs.command",
+    "notify": "relay.app.notify.command",
+    "review": "relay.app.review.command",
+    "message": "relay.app.entries.command",
 }
 _OWN = frozenset(
     {
@@ -91,6 +97,9 @@ _OWN = frozenset(
         "land",
         "fleet",
         "inbox",
+        "notify",
+        "review",
+        "message",
     }
 )
 #: Those that print with rich, or may run an executor that does.
@@ -158,29 +167,37 @@ def _run(words: list[str]) -> int:
     name = words[0] if words else ""
     if name in _OWN:
         return int(_module(name).main(words[1:]))
-    args = parser(name).parse_args(words)
-    return int(args.run(args))
+    if name not in COMMANDS:
+        parser().parse_args(words)  # says what there is, or the version
+        return 2
+    made = of_command(name)
+    plain = all(action.nargs != argparse.PARSER for action in made._actions)
+    # An option may stand before a name: `worktrees merge --dry-run AVA`. Commands of a command cannot be mixed so.
+    args = made.parse_intermixed_args(words[1:]) if plain else made.parse_args(words[1:])
+    return int(_module(name).run(args))
 
 
 def _module(command: str) -> ModuleType:
     return import_module(_ELSEWHERE.get(command, f"relay.app.commands.{command}"))
 
 
-def parser(given: str = "") -> argparse.ArgumentParser:
-    """All commands by name, and the arguments of the one that was given."""
+def parser() -> argparse.ArgumentParser:
+    """All commands by name."""
     made = argparse.ArgumentParser(
         prog="relay", description="The shared room where people and coding agents work on one codebase."
     )
     made.add_argument("--version", action="version", version=f"relay {__version__}")
     commands = made.add_subparsers(required=True, metavar="COMMAND")
     for name, text in COMMANDS.items():
-        command = commands.add_parser(name, help=text, description=text, add_help=name not in _OWN)
-        if name != given or name in _OWN:
-            continue
-        add_config_option(command)
-        module = _module(name)
-        command.set_defaults(run=module.run)
-        module.arguments(command)
+        commands.add_parser(name, help=text, description=text, add_help=name not in _OWN)
+    return made
+
+
+def of_command(name: str) -> argparse.ArgumentParser:
+    """The arguments of one command."""
+    made = argparse.ArgumentParser(prog=f"relay {name}", description=COMMANDS[name])
+    add_config_option(made)
+    _module(name).arguments(made)
     return made
 
 

@@ -1,10 +1,11 @@
-"""Pictures of the page, taken from real rooms: `python -m scripts.screenshots [--all FOLDER]`.
+"""Pictures of the page, taken from real rooms: `python -m scripts.screenshots [--views]`.
 
 Runs a daemon in a temporary folder with scripted agents and a fake Ollama that decides who answers, plays a
 short morning in it, and looks at it with Chromium (`RELAY_CHROMIUM`, else the system's). Writes
 docs/images/room.png and board.png, landing.png and approvals.png of another room
-(screenshots_landing.py), airspace.png and swarm.png of a `relay demo` and its `--swarm`; with `--all`, every view,
-light, dark and at phone width, into FOLDER. The page must have been built (`npm run build` in web/).
+(screenshots_landing.py), airspace.png and swarm.png of a `relay demo` and its `--swarm`; with `--views`, every
+view, light and dark, 1400 and 390 wide, into docs/images/views instead (screenshots_views.py). The page
+must have been built (`npm run build` in web/).
 """
 
 from __future__ import annotations
@@ -25,15 +26,17 @@ from typing import Any
 REPO = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPO))
 
-from playwright.async_api import Browser, Page, async_playwright, expect  # noqa: E402
+from playwright.async_api import Browser, Page, Playwright, async_playwright, expect  # noqa: E402
 
 from scripts.screenshots_landing import landing  # noqa: E402
+from scripts.screenshots_views import views  # noqa: E402
 from tests.fakes.ollama import FakeOllama, Request, asked, running  # noqa: E402
 from tests.outside import Outside, agent, room, settings  # noqa: E402
 
 IMAGES = REPO / "docs" / "images"
 DESK = {"width": 1280, "height": 800}
-PHONE = {"width": 360, "height": 740}
+#: At this width the page is a phone's.
+PHONE_WIDTH = 760
 
 CLAUDE = r"""
 - match: off by a cent
@@ -160,7 +163,7 @@ async def open_page(browser: Browser, outside: Outside, *, size: dict[str, int],
         color_scheme=scheme,
         reduced_motion="reduce",
         device_scale_factor=1,
-        has_touch=size is PHONE,
+        has_touch=size["width"] <= PHONE_WIDTH,
         locale="en-GB",
     )
     await context.add_init_script(
@@ -176,35 +179,6 @@ async def open_page(browser: Browser, outside: Outside, *, size: dict[str, int],
 
 async def show(page: Page, view: str) -> None:
     await page.get_by_test_id(f"tab-{view}").click()
-
-
-async def every_view(browser: Browser, outside: Outside, folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for scheme in ("light", "dark"):
-        for name, size in (("desk", DESK), ("phone", PHONE)):
-            page = await open_page(browser, outside, size=size, scheme=scheme)
-            for view in ("room", "board", "agents", "queue", "airspace", "worktrees"):
-                await show(page, view)
-                # The last two come as files of their own.
-                await page.locator(f'main[data-view="{view}"] .view > *').first.wait_for()
-                await page.screenshot(path=folder / f"{name}-{view}-{scheme}.png")
-            await show(page, "room")
-            await page.get_by_test_id("open-search").click()
-            await page.get_by_test_id("search").fill("order")
-            await expect(page.get_by_test_id("hit").first).to_be_visible()
-            await page.screenshot(path=folder / f"{name}-search-{scheme}.png")
-            await page.keyboard.press("Escape")
-            await page.get_by_test_id("composer").fill("/mo")
-            await page.screenshot(path=folder / f"{name}-command-{scheme}.png")
-            await page.get_by_test_id("composer").fill("")
-            if size is DESK:
-                for agent_name in ("GEMINI", "CLAUDE"):
-                    await page.get_by_test_id(f"agent-{agent_name}").click()
-                    await page.screenshot(path=folder / f"{name}-panel-{agent_name}-{scheme}.png")
-                await page.keyboard.press("Escape")
-                await page.get_by_role("button", name="Overrule").last.click()
-                await page.screenshot(path=folder / f"{name}-overrule-{scheme}.png")
-            await page.context.close()
 
 
 @asynccontextmanager
@@ -265,7 +239,25 @@ async def airspace(browser: Browser, out: Path, folder: Path) -> None:
         await page.screenshot(path=out / "airspace.png")
 
 
-async def take(out: Path, all_views: Path | None) -> None:
+async def every_view(out: Path) -> None:
+    work = Path(tempfile.mkdtemp(prefix="relay-pictures-")) / "shop"
+    try:
+        async with async_playwright() as playwright:
+            browser = await launch(playwright)
+            await views(browser, open_page, out, work)
+            await browser.close()
+    finally:
+        shutil.rmtree(work.parent, ignore_errors=True)
+
+
+async def launch(playwright: Playwright) -> Browser:
+    return await playwright.chromium.launch(
+        executable_path=os.environ.get("RELAY_CHROMIUM", "/usr/bin/chromium"),
+        args=["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"],
+    )
+
+
+async def take(out: Path) -> None:
     work = Path(tempfile.mkdtemp(prefix="relay-pictures-")) / "shop"
     try:
         async with running() as ollama, room(work, configuration(ollama)) as outside:
@@ -274,10 +266,7 @@ async def take(out: Path, all_views: Path | None) -> None:
                 (work / f"{name}.yaml").write_text(text)
             await outside.start()
             async with async_playwright() as playwright:
-                browser = await playwright.chromium.launch(
-                    executable_path=os.environ.get("RELAY_CHROMIUM", "/usr/bin/chromium"),
-                    args=["--no-sandbox", "--use-angle=swiftshader", "--enable-unsafe-swiftshader"],
-                )
+                browser = await launch(playwright)
                 ben = await open_page(browser, outside, size=DESK, scheme="light")
                 await ben.evaluate("localStorage.setItem('relay.name', 'ben')")
                 await ben.reload()
@@ -288,8 +277,6 @@ async def take(out: Path, all_views: Path | None) -> None:
                 await page.screenshot(path=out / "room.png")
                 await show(page, "board")
                 await page.screenshot(path=out / "board.png")
-                if all_views is not None:
-                    await every_view(browser, outside, all_views)
                 await landing(browser, open_page, out, work.parent / "landing" / "shop")
                 await airspace(browser, out, work.parent / "demo")
                 await swarm(browser, out, work.parent / "swarm")
@@ -301,9 +288,11 @@ async def take(out: Path, all_views: Path | None) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=IMAGES, help="where the pictures of docs/images go")
-    parser.add_argument("--all", type=Path, metavar="FOLDER", help="also every view, into this folder")
+    parser.add_argument(
+        "--views", action="store_true", help="every view instead, into the folder `views` in it"
+    )
     chosen = parser.parse_args()
-    asyncio.run(take(chosen.out, chosen.all))
+    asyncio.run(every_view(chosen.out / "views") if chosen.views else take(chosen.out))
 
 
 if __name__ == "__main__":

@@ -126,7 +126,7 @@ class TreeCommand:
         start: Start,
     ) -> CheckResult:
         env = self._environment(check, place)
-        program = _program(check.argv, exported, env["PATH"])
+        program = program_of(check.argv, exported, env["PATH"])
         if program is None:
             return _not_run(check, tree, f"there is no program {check.argv[0] if check.argv else ''!r}")
         before: Mapping[Path, Stamp] = {}
@@ -224,7 +224,7 @@ def _from_tree(text: str, exported: Path) -> str:
     return text.replace(f"{exported}/", "").replace(f"{os.path.realpath(exported)}/", "")
 
 
-def _program(argv: tuple[str, ...], folder: Path, path: str) -> str | None:
+def program_of(argv: Sequence[str], folder: Path, path: str) -> str | None:
     """The program's absolute path; None: there is none. A name with a slash is of the tree."""
     if not argv or not argv[0] or any("\0" in word for word in argv):
         return None

@@ -26,7 +26,7 @@ class _Bad:
 
 _BAD = _Bad()
 #: The rules for the items of a list or an object.
-_ITEM: Mapping[str, Any] = {"low": None, "high": None, "empty": True, "words": False}
+_ITEM: Mapping[str, Any] = {"low": None, "high": None, "empty": True, "words": False, "shell": False}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +79,16 @@ def setting(
     high: float | None = None,
     empty: bool = True,
     words: bool = False,
+    shell: bool = False,
 ) -> Any:
     """A dataclass field: what the key means, its default, and for numbers the bounds (both included).
 
-    `empty=False` refuses an empty text; `words=True` takes a text for a list of texts, split as a shell does.
+    `empty=False` refuses an empty text; `words=True` takes a text for a list of texts, split as a shell does;
+    `shell=True` takes a text for a command of a shell, which runs it.
     A section (a dataclass with a default for every key) is given as its class.
     """
-    metadata = {"meaning": meaning, "low": low, "high": high, "empty": empty, "words": words}
+    rules = {"low": low, "high": high, "empty": empty, "words": words, "shell": shell}
+    metadata = {"meaning": meaning, **rules}
     if isinstance(default, type):
         return field(default_factory=default, metadata=metadata)
     if isinstance(default, Mapping):
@@ -135,6 +138,8 @@ def _read(kind: Any, value: object, at: str, reading: Reading, rules: Mapping[st
     origin = get_origin(kind)
     if rules["words"] and isinstance(value, str):
         value = _words(value)
+    if rules["shell"] and isinstance(value, str) and value.strip() and "\0" not in value:
+        value = ["/bin/sh", "-c", value]
     if origin is tuple and isinstance(value, list) and (value or rules["empty"]):
         inner = get_args(kind)[0]
         read = [_read(inner, item, f"{at}[{index}]", reading, _ITEM) for index, item in enumerate(value)]
@@ -239,6 +244,8 @@ def describe(kind: Any, rules: Mapping[str, Any]) -> str:
         return " | ".join(_text(choice) for choice in get_args(kind))
     if origin is tuple:
         listed = f"a list of {_plural(get_args(kind)[0])}"
+        if rules["shell"]:
+            return f"{listed}, or a string that a shell runs"
         return f"{listed}, or a string that is split as a shell does" if rules["words"] else listed
     if origin is Mapping:
         inner = get_args(kind)[1]
@@ -255,6 +262,8 @@ def describe(kind: Any, rules: Mapping[str, Any]) -> str:
 
 
 def _plural(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return f"strings ({describe(kind, _ITEM)})"
     return {str: "strings", Path: "paths", int: "whole numbers", float: "numbers"}.get(kind, "objects")
 
 

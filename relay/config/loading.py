@@ -15,11 +15,13 @@ from typing import Any
 
 from relay.base.files import alone_in, read_regular, write_atomically
 from relay.config import jsonc
+from relay.config.airspace import worktree_problems
 from relay.config.checks import Problem, Reading, read_section, table
 from relay.config.command_line import about
 from relay.config.handoffs import handoff_problems
 from relay.config.locate import advice, find
 from relay.config.merge import strategy_problems
+from relay.config.notify import notify_problems
 from relay.config.settings import AgentSettings, JitterSettings, Settings
 
 AGENT_NAME = re.compile(r"[A-Z][A-Z0-9_-]{0,31}")
@@ -27,6 +29,12 @@ AGENT_NAME = re.compile(r"[A-Z][A-Z0-9_-]{0,31}")
 MOST_MEMBER = 60
 #: As in relay.model, which stands above this module and cannot be asked; a test holds the two together.
 RESERVED_NAMES = frozenset({"RELAY", "DISPATCHER", "ALL"})
+
+
+#: Schemes that a browser follows by itself.
+_NO_EDITOR = frozenset(
+    {"http", "https", "ws", "wss", "ftp", "file", "data", "blob", "javascript", "vbscript", "about"}
+)
 
 
 class ConfigError(Exception):
@@ -116,6 +124,11 @@ def _rules(tree: object) -> list[Problem]:
     if isinstance(member, str) and (len(member) > MOST_MEMBER or not member.isprintable()):
         rule = f"{MOST_MEMBER} characters at most, without line breaks and control characters"
         problems.append(Problem("fleet.name", f"found {json.dumps(member[:40])}", rule))
+    ui = tree.get("ui")
+    editor = ui.get("editor") if isinstance(ui, dict) else None
+    if isinstance(editor, str) and editor and not _opens_editor(editor):
+        rule = 'an address like "zed://file{path}:{line}", with {path} and no other place than {line}'
+        problems.append(Problem("ui.editor", f"found {json.dumps(editor[:60])}", rule))
     timeline = tree.get("timeline")
     digests = timeline.get("not_secret") if isinstance(timeline, dict) else None
     for index, digest in enumerate(digests if isinstance(digests, list) else []):
@@ -123,7 +136,17 @@ def _rules(tree: object) -> list[Problem]:
             # Not shown: a person may have put the text itself there.
             rule = "16 hex digits, as `relay timeline push` names them"
             problems.append(Problem(f"timeline.not_secret[{index}]", "is no digest", rule))
-    return [*problems, *handoff_problems(tree), *strategy_problems(tree, [*seen])]
+    problems += [*worktree_problems(tree), *handoff_problems(tree), *notify_problems(tree)]
+    return [*problems, *strategy_problems(tree, [*seen])]
+
+
+def _opens_editor(template: str) -> bool:
+    """Is it an address of a program on a person's machine, and of nothing that a browser runs or loads itself?"""
+    scheme = re.match(r"([a-z][a-z0-9+.-]*)://[\x21-\x7e]+\Z", template)
+    places = re.findall(r"\{[^{}]*\}", template)
+    rest = re.sub(r"\{(path|line)\}", "", template)
+    plain = "{" not in rest and "}" not in rest
+    return scheme is not None and scheme[1] not in _NO_EDITOR and plain and places.count("{path}") == 1
 
 
 def _agent_rules(agent: dict[str, Any], at: str, seen: dict[str, int], index: int) -> list[Problem]:

@@ -16,12 +16,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from relay.config.airspace import AirspaceSettings, Checkout
+from relay.config.airspace import AirspaceSettings, Checkout, WorktreeSettings
 from relay.config.checks import setting
 from relay.config.coordination import AttachSettings, CoordinationSettings, FleetSettings, PostgresSettings
 from relay.config.handoffs import HandoffSettings
 from relay.config.memory import MemorySettings
 from relay.config.merge import MergeSettings
+from relay.config.notify import NotifySettings
 from relay.config.verification import LandingSettings, VerificationSettings
 
 AgentKind = Literal["command", "acp", "ollama", "scripted"]
@@ -91,6 +92,12 @@ class AgentSettings:
     )
     mcp: bool = setting("a preset's program gets the room's tools (locks, work, ...) over MCP", True)
     script: Path | None = setting("for `scripted`: the YAML file with what it says and does", None)
+    about: str | None = setting(
+        "one line on what it is for: people see it where they choose an agent, and the dispatcher decides by it; "
+        "null = that of its preset",
+        None,
+        empty=False,
+    )
     role: str | None = setting(
         "its role, one of `handoffs.roles`: its events are of that role, and work is handed on to it by it",
         None,
@@ -141,6 +148,10 @@ class LockSettings:
     circuit_breaker: BreakerSettings = setting("", BreakerSettings)
 
 
+#: Visual Studio Code's.
+EDITOR = "vscode://file{path}:{line}"
+
+
 @dataclass(frozen=True, slots=True)
 class UiSettings:
     """Where the page and HTTP are served."""
@@ -153,6 +164,11 @@ class UiSettings:
         "more host names under which the page may be opened (behind a proxy, or on a network); others are "
         "refused, so that no other web site can use a browser against the room",
         (),
+    )
+    editor: str = setting(
+        "the address that opens a line of a file in your editor (docs/review.md): `{path}` stands for the absolute "
+        "path, `{line}` for the line; empty = the page has no such links",
+        EDITOR,
     )
 
 
@@ -248,6 +264,7 @@ class Settings:
     storage: Storage = setting("where events are kept; `postgres`: see docs/postgres.md", "sqlite")
     postgres: PostgresSettings = setting("", PostgresSettings)
     fleet: FleetSettings = setting("", FleetSettings)
+    worktrees: WorktreeSettings = setting("", WorktreeSettings)
     airspace: AirspaceSettings = setting("", AirspaceSettings)
     coordination: CoordinationSettings = setting("", CoordinationSettings)
     timeline: TimelineSettings = setting("", TimelineSettings)
@@ -257,6 +274,7 @@ class Settings:
     verification: VerificationSettings = setting("", VerificationSettings)
     landing: LandingSettings = setting("", LandingSettings)
     attach: AttachSettings = setting("", AttachSettings)
+    notify: tuple[NotifySettings, ...] = setting("places outside that are told what needs people", ())
 
     @property
     def folder(self) -> Path:
@@ -345,6 +363,7 @@ LIVE = (
     "agents",
     "jitter",
     "dispatcher",
+    "worktrees",
     "airspace",
     "handoffs",
     "memory",
@@ -352,6 +371,7 @@ LIVE = (
     "verification",
     "landing",
     "attach",
+    "notify",
 )
 
 

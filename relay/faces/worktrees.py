@@ -7,7 +7,7 @@ take a record of it: what the store raised comes out then, as of every other cal
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Protocol
 
 from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.worktrees.actions import WorktreeActions
@@ -24,9 +24,22 @@ from relay.store.ports import Store
 _PROBE = "worktrees_asked"
 
 
+#: Of a worktree that is elsewhere, and of all where no room runs.
+_UNTENDED: dict[str, Any] = {"ports": None, "setup": None, "app": None, "busy": "", "disk": None}
+_UNKNOWN: dict[str, Any] = {"commands": {"setup": False, "run": False, "archive": False}, "disk": None}
+
+
+class Tended(Protocol):
+    """What the worktrees' desk says of them (`relay.app.worktrees.desk`), which stands above this floor."""
+
+    async def rows(self) -> dict[str, dict[str, Any]]: ...
+
+    def summary(self) -> dict[str, Any]: ...
+
+
 class WorktreesService:
-    """One room's worktrees. `watcher` and `protocol` are of a running room only: they know why changes are polled
-    for, and whom an agent has the right of way over."""
+    """One room's worktrees. `watcher`, `protocol` and `tended` are of a running room only: they know why changes are
+    polled for, whom an agent has the right of way over, and what runs in the worktrees."""
 
     def __init__(
         self,
@@ -35,12 +48,13 @@ class WorktreesService:
         actions: WorktreeActions,
         watcher: WorktreeWatcher | None = None,
         protocol: AdvisoryProtocol | None = None,
+        tended: Tended | None = None,
     ) -> None:
         self._store, self._registry, self._actions = store, registry, actions
-        self._watcher, self._protocol = watcher, protocol
+        self._watcher, self._protocol, self._tended = watcher, protocol, tended
 
     async def state(self) -> dict[str, Any]:
-        """`{worktrees: [...], order: [...], trouble, troubles, polling}`."""
+        """`{worktrees: [...], order: [...], trouble, troubles, polling, commands, disk}`."""
         registry = self._registry
         worktrees, order = await rows_of(registry, self._protocol)
         if any(row["member"] for row in worktrees):
@@ -48,6 +62,9 @@ class WorktreesService:
             at_work = {job["agent"] for job in jobs} - registry.turn_trees.keys()
             for row in worktrees:
                 row["working"] |= row["member"] is not None and row["agent"] in at_work
+        more = {} if self._tended is None else await self._tended.rows()
+        for row in worktrees:
+            row.update(_UNTENDED if row["member"] is not None else more.get(row["agent"], _UNTENDED))
         unread = {name: worktree.trouble for name, worktree in registry.worktrees.items() if worktree.trouble}
         return {
             "worktrees": worktrees,
@@ -55,6 +72,7 @@ class WorktreesService:
             "trouble": registry.trouble or registry.no_main,
             "troubles": {**registry.troubles, **unread},
             "polling": "" if self._watcher is None else self._watcher.polling,
+            **(_UNKNOWN if self._tended is None else self._tended.summary()),
         }
 
     def check(self, agent: str, words: str) -> None:
@@ -63,10 +81,11 @@ class WorktreesService:
         if self._registry.find(agent) is None:
             raise missing(self._registry, agent, words)
 
-    async def diff(self, agent: str) -> dict[str, Any] | None:
-        """What a worktree changes against its base; None: no such worktree. Raises Refusal."""
+    async def diff(self, agent: str, path: str = "") -> dict[str, Any] | None:
+        """What a worktree changes against its base, with the text of one file where `path` names it; None: no such
+        worktree. Raises Refusal."""
         try:
-            return await difference(self._registry, agent)
+            return await difference(self._registry, agent, path)
         except GitError as error:
             raise Refusal(f"git could not show it: {error}.") from error
 

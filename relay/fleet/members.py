@@ -31,6 +31,8 @@ CLOCK_S = 30.0
 MEMBER = "fleet.member"
 #: The settings in which each member says which people are connected to it.
 _PEOPLE = "fleet_people:"
+#: The settings in which each member says what needs people of which it alone knows.
+_NEEDS = "fleet_needs:"
 
 
 class CannotJoin(StoreError):
@@ -262,8 +264,8 @@ async def join(tx: Tx, new: Joining) -> FleetMember:
 
 
 async def tell(tx: Tx, member: FleetMember, what: str) -> None:
-    """Record what became of a member: joined, back, gone, left, changed or forgotten; `people`: who is
-    connected to it did."""
+    """Record what became of a member: joined, back, gone, left, changed or forgotten; `people` and
+    `needs`: who is connected to it did, and what needs people there."""
     outputs = {
         "member": member.name,
         "what": what,
@@ -385,12 +387,27 @@ async def people_elsewhere(tx: Tx, name: str) -> dict[str, list[str]]:
     }
 
 
+async def tell_needs(tx: Tx, name: str, needs: str) -> None:
+    """Tell the others what needs people at this member, as JSON of whoever reads it."""
+    await events.put_setting(tx, f"{_NEEDS}{name}", needs)
+    known = next((member for member in await members(tx) if member.name == name), None)
+    if known is not None:
+        await tell(tx, known, "needs")
+
+
+async def needs_elsewhere(tx: Tx, name: str) -> dict[str, str]:
+    """What the live members but this one told last, by the member."""
+    others = [member.name for member in await members(tx) if member.live and member.name != name]
+    return {other: await events.setting(tx, f"{_NEEDS}{other}") or "[]" for other in others}
+
+
 async def forget(tx: Tx, name: str) -> FleetMember | None:
     """Forget a member that is not live; None: there is none of that name, or it lives."""
     known = next((member for member in await members(tx) if member.name == name), None)
     if known is None or known.live or not await tx.execute(Q.forget_member, name=name):
         return None
     await tx.execute(Q.forget_works, name=name)
-    await tx.execute(Q.forget_people, name=f"{_PEOPLE}{name}")
+    for kept in (_PEOPLE, _NEEDS):
+        await tx.execute(Q.forget_people, name=f"{kept}{name}")
     await tell(tx, known, "forgotten")
     return known

@@ -18,7 +18,25 @@ from typing import Any
 
 from relay.model import references
 from relay.model.orders.action import COMMAND_WORD, Action, Answer, OfAgent, OfAgents, mentioned
+from relay.model.orders.board import (
+    AddTask,
+    Archive,
+    ClearAll,
+    EditTasks,
+    Field,
+    Give,
+    MoveAll,
+    MoveTask,
+    MoveTasks,
+    OfBoard,
+    ShowTask,
+    ShowTasks,
+    Status,
+    Undo,
+)
+from relay.model.orders.entries import DeleteMessage, EditMessage, OnEntries, Pin, ShowPins, Unpin
 from relay.model.orders.needs import Needing, PutOff, RaiseBudget, ShowNeeds, ShowSince
+from relay.model.orders.review import ApplySuggestion, MarkReviewed, SendReview, ShowReview
 from relay.model.orders.verification import (
     Approve,
     Land,
@@ -28,18 +46,7 @@ from relay.model.orders.verification import (
     Verify,
     Verifying,
 )
-
-
-class Status(StrEnum):
-    """The board's columns."""
-
-    PENDING = "pending"
-    IN_PROGRESS = "in_progress"
-    DONE = "done"
-
-
-class ShowTasks(Action, word="/tasks"):
-    """The board, with what is blocked or failed and why."""
+from relay.model.orders.worktrees import RunApp, SetUp, ShowApps, StopApp, Tending
 
 
 class ShowWho(Action, word="/who"):
@@ -48,6 +55,10 @@ class ShowWho(Action, word="/who"):
 
 class ShowQueue(Action, word="/queue"):
     """What runs, what waits and what went wrong."""
+
+
+class ShowCost(Action, word="/cost"):
+    """What the agents' turns cost since midnight."""
 
 
 class ShowAirspace(Action, word="/airspace"):
@@ -66,36 +77,6 @@ class ShowLocks(Action, word="/locks"):
     """`path`: only the locks near it; None = all."""
 
     path: str | None = None
-
-
-@dataclass(frozen=True)
-class AddTask(Action, word="/task"):
-    """Put a new task on the board."""
-
-    title: str
-
-
-@dataclass(frozen=True)
-class MoveTask(Action, word="/move"):
-    """`task` is the room number of a task."""
-
-    task: int
-    status: Status
-
-
-@dataclass(frozen=True)
-class MoveAll(Action, word="/moveall"):
-    """Active tasks only."""
-
-    status: Status
-
-
-class ClearAll(Action, word="/clearall"):
-    """Take every task off the board."""
-
-
-class Undo(Action, word="/undo"):
-    """Take back the last change of the board."""
 
 
 class Cancel(OfAgents, word="/cancel"):
@@ -375,6 +356,8 @@ def of_json(value: Mapping[str, Any]) -> Action:
     kind = Action.kinds[fields.pop("kind")]
     if "status" in fields:
         fields["status"] = Status(fields["status"])
+    if "what" in fields and kind is EditTasks:
+        fields["what"] = Field(fields["what"])
     if "answer" in fields:
         fields["answer"] = HandoffAnswer(fields["answer"])
     return kind(**fields)

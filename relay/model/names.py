@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 STEWARD = "RELAY"
@@ -30,3 +31,9 @@ class Program:
     title: str
     install: str
     sign_in: str
+
+
+def listed(names: Sequence[str]) -> str:
+    """`A, B and C`; there is one at least."""
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last

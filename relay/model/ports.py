@@ -30,6 +30,29 @@ class BoardTask(Protocol):
     @property
     def number(self) -> int: ...
 
+    @property
+    def ref(self) -> str: ...
+
+    @property
+    def title(self) -> str: ...
+
+    @property
+    def body(self) -> str: ...
+
+    @property
+    def files(self) -> tuple[str, ...]: ...
+
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def given_to(self) -> str | None: ...
+
+    @property
+    def given(self) -> Sequence[tuple[str, int, str]]:
+        """The messages by which people gave it to agents: id, number, agent; the last behind."""
+        ...
+
     def as_json(self) -> dict[str, Any]: ...
 
 
@@ -39,6 +62,12 @@ class BoardChange(Protocol):
     @property
     def task(self) -> BoardTask: ...
 
+    @property
+    def before(self) -> Sequence[BoardTask | None]: ...
+
+    @property
+    def tasks(self) -> Sequence[BoardTask]: ...
+
     def summary(self) -> str: ...
 
 
@@ -47,8 +76,47 @@ class Board(Protocol):
     does it and `cause` the ids of the events that made them. Each raises Refusal."""
 
     async def create(
-        self, tx: Any, title: str, *, by: str, lane: Any, cause: Sequence[str] = ()
+        self, tx: Any, title: str, *, by: str, lane: Any, cause: Sequence[str] = (), body: str = ""
     ) -> BoardChange: ...
+
+    async def edit(
+        self,
+        tx: Any,
+        numbers: Sequence[int],
+        changes: Mapping[str, Any],
+        *,
+        by: str,
+        lane: Any,
+        cause: Sequence[str] = (),
+    ) -> BoardChange:
+        """`changes`: any of `title`, `body`, `priority`, `files`, `depends_on` (references of tasks)."""
+        ...
+
+    async def givable(self, tx: Any, number: int) -> BoardTask: ...
+
+    async def give(
+        self,
+        tx: Any,
+        number: int,
+        agent: str,
+        message: tuple[str, int],
+        *,
+        by: str,
+        lane: Any,
+        cause: Sequence[str] = (),
+    ) -> BoardChange:
+        """`message`: its id and number."""
+        ...
+
+    async def archive(
+        self, tx: Any, numbers: Sequence[int], *, by: str, lane: Any, cause: Sequence[str] = ()
+    ) -> BoardChange: ...
+
+    async def move_some(
+        self, tx: Any, numbers: Sequence[int], to: str, *, by: str, lane: Any, cause: Sequence[str] = ()
+    ) -> BoardChange: ...
+
+    async def get(self, tx: Any, number: int) -> BoardTask: ...
 
     async def move(
         self, tx: Any, number: int, to: str, *, by: str, lane: Any, cause: Sequence[str] = ()

@@ -3,7 +3,7 @@ room, and who runs it."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import astuple, dataclass, field
 from enum import StrEnum
 from operator import add
@@ -48,6 +48,7 @@ class Turn:
     RELAY_SESSION_ID. `root` is the top of the checkout that `cwd` is in, None = `cwd` itself. `may_edit` is true
     only when the agent has a worktree of its own. `interrupted` is true when an earlier attempt at this very
     turn was cut off: the agent must be told, since its work may be half done. `inbox` has what it is told meanwhile.
+    `env`: variables that its program gets in its worktree, below those of its own configuration.
     """
 
     agent: str
@@ -63,6 +64,7 @@ class Turn:
     job: int | None = None
     limits: TurnLimits = field(default_factory=TurnLimits)
     inbox: Inbox = field(default_factory=Inbox, compare=False)
+    env: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +289,7 @@ class Workplace:
     """Where one turn works. `may_edit`: the folder is the agent's own. `root`: the top of its checkout, when `cwd`
     is a folder in it; None = `cwd` itself. `note`: what the agent is told of it, after its message. `done`: why
     nothing is left to do of what `take_main` was asked for; empty = something is. `tree`: git's id of what stands
-    there, uncommitted work too; `commits`: what that is on top of."""
+    there, uncommitted work too; `commits`: what that is on top of. `env`: variables that a program gets there."""
 
     cwd: Path
     may_edit: bool
@@ -296,6 +298,7 @@ class Workplace:
     done: str = ""
     tree: str = ""
     commits: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

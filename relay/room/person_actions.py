@@ -8,12 +8,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from relay.log.events import Lane
-from relay.model import TASK_STATUSES, AgentConfig, Board, Fault, Refusal, references
-from relay.model.actions import Action, AddTask, Answer, Cancel, MoveTask, Retry, Route, Status, Steer
+from relay.model import TASK_STATUSES, AgentConfig, Board, Fault, Message, Refusal, references
+from relay.model.actions import (
+    Action,
+    AddTask,
+    Answer,
+    Cancel,
+    EditTasks,
+    MoveTask,
+    Retry,
+    Route,
+    SendReview,
+    Status,
+    Steer,
+)
 from relay.room.journal import ledger
 from relay.room.poster import Poster
 from relay.room.reader import Reader
@@ -40,16 +52,19 @@ class PersonActions:
         self._reader, self._poster, self._steward = reader, poster, steward
         self._board, self._config, self._clock = board, config, clock
 
-    async def act(self, action: Action, *, by: str) -> Answer:
-        """Do what a person orders, and give the room's answer."""
+    async def act(
+        self, action: Action, *, by: str, also: Callable[[Tx, Message], Awaitable[None]] | None = None
+    ) -> Answer:
+        """Do what a person orders, and give the room's answer. `also`: what else is written with its message, where
+        it is one for agents."""
         for agent in action.named():
             # A turn may run on after its agent has left the configuration.
             if not (isinstance(action, Cancel) and self._reader.is_working(agent)):
                 self._reader.require_agent(agent)
-        if isinstance(action, Steer):
+        if isinstance(action, Steer | SendReview):
             # A message: its receipts are its answer.
-            posted = await self._poster.post(action.line(), name=by)
-            return Answer(True, f"Said to {', '.join(action.agents)} ({references.message(posted.number)}).")
+            posted = await self._poster.post(action.line(), name=by, also=also)
+            return Answer(True, f"Said to {', '.join(action.named())} ({references.message(posted.number)}).")
         id = ledger.new_id()
         with self._steward.answer_to(id) as answer:
             await self._poster.post(action.line(), name=by, action=action, id=id)
@@ -84,12 +99,13 @@ class PersonActions:
             await self._poster.write(lambda tx: ledger.say(tx, text, now=self._clock(), meta=meta))
         return result
 
-    async def create_task(self, title: str, *, by: str) -> dict[str, Any]:
-        """A new task, as `/task` makes it."""
+    async def create_task(self, title: str, description: str | None = None, *, by: str) -> dict[str, Any]:
+        """A new task, as `/task` makes it. `description`: Markdown."""
         title = " ".join(title.split())
         if not title:
             raise Refusal("The title is empty.", "Give the task a title.", Fault.MALFORMED)
-        answer = await self.act(AddTask(title), by=by)
+        description = (description or "").strip("\n").rstrip() or None
+        answer = await self.act(AddTask(title, description), by=by)
         if not answer.success or answer.task is None:
             raise Refusal(answer.text, "`/help /task` shows how.", Fault.MALFORMED)
         task = await self._task(answer.task)
@@ -101,15 +117,17 @@ class PersonActions:
             )
         return task
 
-    async def change_task(self, number: int, changes: Mapping[str, Any], *, by: str) -> dict[str, Any]:
-        """Move or rename a task. A refusal is a Refusal."""
+    async def change_task(
+        self, number: int, changes: Mapping[str, Any], edits: Sequence[EditTasks] = (), *, by: str
+    ) -> dict[str, Any]:
+        """Move or rename a task, and make these `edits` of it, one after another. A refusal is a Refusal."""
         task = await self._task(number)
         if task is None:
             raise Refusal(
                 f"There is no task {references.task(number)}.", "GET /api/tasks lists them.", Fault.UNKNOWN
             )
         status, title = changes.get("status"), changes.get("title")
-        if status is None and title is None:
+        if status is None and title is None and not edits:
             raise Refusal("Nothing to change.", "Give `status` or `title`.", Fault.MALFORMED)
         if status is not None and status not in TASK_STATUSES:
             raise Refusal(
@@ -117,8 +135,11 @@ class PersonActions:
             )
         if title is not None and title != task["title"]:
             await self._rename(number, str(title), by)
+        orders: list[Action] = [*edits]
         if status is not None and status != task["status"]:
-            answer = await self.act(MoveTask(number, Status(status)), by=by)
+            orders.append(MoveTask(number, Status(status)))
+        for order in orders:
+            answer = await self.act(order, by=by)
             if not answer.success:
                 raise Refusal(answer.text, "GET /api/tasks shows the board.")
         return await self._task(number) or task

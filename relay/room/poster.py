@@ -7,7 +7,7 @@ or of the room, or under one that reads like the name of somebody who is here.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 import structlog
@@ -64,9 +64,10 @@ class Poster:
         verified: bool = True,
         action: Action | None = None,
         id: str = "",
+        also: Callable[[Tx, Message], Awaitable[None]] | None = None,
     ) -> Message:
         """A person's message; on disk, with all that it opens, when this returns. `action`: what an interface orders
-        by it; `id`: the message's, empty = a new one."""
+        by it; `id`: the message's, empty = a new one; `also`: what else is written in its transaction."""
         speaker = self.person(name)
         body = checked_body(body, self._roster.rules.max_entry_bytes, fix_empty="Write something.")
         check_client_id(client_id)
@@ -104,6 +105,8 @@ class Poster:
             )
             if verified:
                 await hop_limit.reset(tx)
+            if also is not None:
+                await also(tx, admitted)
             return admitted
 
         return await self.write(work, durable=True)

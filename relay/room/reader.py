@@ -12,15 +12,16 @@ from relay.log.encoding import dumps
 from relay.log.events import Event
 from relay.log.follow import tail
 from relay.model import Board, Fault, Holds, Message, Refusal
+from relay.room.dispatch import usage
 from relay.room.dispatch.roster import Roster
 from relay.room.dispatch.running import RunningTurns
-from relay.room.dispatch.view_queries import agents_json
+from relay.room.dispatch.view_queries import agents_json, asked_in_short
 from relay.room.journal import ledger, pages
 from relay.room.journal.frames import SHOWN, TASK_EVENTS, frames_of, latest, summary
 from relay.room.journal.ledger import Q
 from relay.room.journal.pages import IDS_FIX
 from relay.room.journal.values import Frame, Job, JobState, Page
-from relay.store.ports import Store, Tx
+from relay.store.ports import Row, Store, Tx
 
 
 class Reader:
@@ -80,13 +81,13 @@ class Reader:
 
     async def jobs(
         self, *, state: str | None = None, messages: Sequence[str] | None = None, limit: int = 200
-    ) -> list[Job]:
-        """Jobs, newest first: of one state, or of these messages, or all."""
+    ) -> list[dict[str, Any]]:
+        """JOB shapes of docs/http.md, newest first: of one state, or of these messages, or all."""
         if state is not None and state not in list(JobState):
             allowed = ", ".join(JobState)
             raise Refusal(f"There is no state {state!r}.", f"One of: {allowed}.", Fault.MALFORMED)
 
-        async def work(tx: Tx) -> list[Job]:
+        async def work(tx: Tx) -> list[dict[str, Any]]:
             if messages is not None:
                 of_messages = await tx.all(Q.jobs_of_messages, ids=dumps(list(messages)), limit=limit)
                 rows = [row for row in of_messages if state in (None, row["state"])]
@@ -94,7 +95,10 @@ class Reader:
                 rows = list(await tx.all(Q.jobs, limit=limit))
             else:
                 rows = list(await tx.all(Q.jobs_in_state, state=state, limit=limit))
-            return [Job.of_row(row) for row in rows]
+            jobs = [Job.of_row(row) for row in rows]
+            ids = list(dict.fromkeys(job.message_id for job in jobs))
+            asked = {row["id"]: row for row in await tx.all(Q.messages_by_ids, ids=dumps(ids))}
+            return [{**job.as_json(), "asked": _asked(asked.get(job.message_id))} for job in jobs]
 
         return await self._store.read(work)
 
@@ -110,14 +114,6 @@ class Reader:
 
         return await self._store.read(work)
 
-    async def task(self, number: int) -> dict[str, Any]:
-        """A task with all that is known of it, and what happened to it."""
-        try:
-            return dict(await self._store.read(lambda tx: self._board.story(tx, number), long=True))
-        except Refusal as refusal:
-            fix = refusal.fix or "GET /api/tasks lists them."
-            raise Refusal(refusal.message, fix, Fault.UNKNOWN) from None
-
     async def held(self) -> dict[str, Any]:
         """Who holds what, as of `now`: `{locks: [LOCK + waiting], sessions: [SESSION], now}`."""
 
@@ -132,6 +128,11 @@ class Reader:
         return await self._store.read(
             lambda tx: agents_json(tx, self._roster.members, self._turns.by_agent, now, only)
         )
+
+    async def usage(self) -> dict[str, Any]:
+        """What the agents' turns used today, and by hour (docs/http.md)."""
+        now = self._clock()
+        return (await self._store.read(lambda tx: usage.day_use(tx, now))).as_json()
 
     async def agent_log(self, name: str, *, limit: int = 200) -> list[dict[str, str]]:
         self.require_agent(name)
@@ -184,3 +185,10 @@ class Reader:
         changed = await self._store.read(work)
         on_board = {task["id"] for task in changed}
         return {"changed": changed, "gone": [id for id in ids if id not in on_board]}
+
+
+def _asked(message: Row | None) -> dict[str, Any] | None:
+    """What a job is about, in short; None: its message is archived."""
+    if message is None:
+        return None
+    return {"number": message["number"], **asked_in_short(message["speaker"], message["body"])}

@@ -23,8 +23,10 @@ _NO_TIME = re.compile(r"\d+:\d+(?::\d+)?|(?:\d+(?:\.\d+)?\s*(?:ms|[smhdw])\s*)+"
 
 
 def time_of(text: str, now: float) -> float | None:
-    """Unix seconds of `-1h`, `14:00` (the last time it was that here), `2026-11-23 14:00` (by this machine's time
-    zone, where the text names none). None for what is no time, and for one before 1970."""
+    """Unix seconds of `now`, `-1h`, `14:00` (the last time it was that here), `2026-11-23 14:00` (by this machine's
+    time zone, where the text names none). None for what is no time, and for one before 1970."""
+    if text.lower() == "now":
+        return now
     if _AGO.fullmatch(text):
         since = now - parse_amounts(text)
         return since if since >= 0 else None
@@ -55,4 +57,6 @@ def is_no_time(text: str) -> bool:
 def is_taken(text: str) -> bool:
     """Does it mean something else than a checkpoint by its form alone?"""
     forms = (HEX, NUMBER, _AGO, _HOUR, BACK)
+    if text.lower() == "now":
+        return True
     return any(form.fullmatch(text.lower()) for form in (*forms, _NO_TIME)) or _DATE.match(text) is not None

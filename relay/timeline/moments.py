@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from relay.base.durations import clock_time, iso
+from relay.config.command_line import command
 from relay.log import events
 from relay.log.archived import archived_upto
 from relay.model import Fault, Refusal
@@ -21,7 +22,7 @@ from relay.timeline.moment_forms import BACK, HEX, NUMBER, is_no_time, time_of
 from relay.timeline.projection import Q
 
 FORMS = (
-    "an event's id or a snapshot's (8 digits are enough), #NUMBER, a time (14:00, 2026-11-23 14:00), -1h, "
+    "an event's id or a snapshot's (8 digits are enough), #NUMBER, a time (14:00, 2026-11-23 14:00, now), -1h, "
     "or a checkpoint (NAME, NAME~1 = the one before)"
 )
 #: Candidates that a refusal names.
@@ -56,6 +57,8 @@ async def resolve(tx: Tx, text: str, now: float | None = None) -> Moment:
     """The moment that `text` means. `now`: Unix seconds, None = this machine's clock. Raises Refusal: MALFORMED for a
     text of no form, UNKNOWN (with `candidates` in the details) for what is not there or means several."""
     wanted, now = text.strip(), time.time() if now is None else now
+    if wanted.lower() == "now":
+        return await newest(tx)
     if (at := time_of(wanted, now)) is not None:
         if at > now:
             raise _unknown(f"{wanted} is still to come: {clock_time(at, now)}.")
@@ -116,7 +119,9 @@ async def _checkpoint(tx: Tx, wanted: str) -> Moment:
             f"There are not that many checkpoints {name!r}.", "Leave out `~N` for the newest.", [name]
         )
     names = await checkpoints.names_like(tx, name, MOST_NAMED)
-    fix = f"Checkpoints: {', '.join(names)}." if names else "`relay timeline checkpoint NAME` makes one."
+    fix = (
+        f"Checkpoints: {', '.join(names)}." if names else f"{command('timeline checkpoint NAME')} makes one."
+    )
     raise _unknown(f"There is no checkpoint {name!r}.", fix, names)
 
 
@@ -148,11 +153,10 @@ def _malformed(wanted: str) -> Refusal:
 def _archived(number: int, cut: int) -> Refusal:
     return _unknown(
         f"#{number} is archived: the events up to #{cut} are not in the database any more.",
-        f'Give a later moment; "#{cut + 1}" is the first that it can be. `relay timeline log` lists the events.',
+        f'Give a later moment; "#{cut + 1}" is the first that it can be. {command("timeline log")} lists the events.',
     )
 
 
-def _unknown(
-    message: str, fix: str = "`relay timeline log` lists the events.", candidates: list[str] | None = None
-) -> Refusal:
+def _unknown(message: str, fix: str = "", candidates: list[str] | None = None) -> Refusal:
+    fix = fix or f"{command('timeline log')} lists the events."
     return Refusal(message, fix, Fault.UNKNOWN, "unknown_moment", details={"candidates": candidates or []})

@@ -23,6 +23,7 @@ WORDS = {
     "guard": ["install"],
     "mcp": ["--agent", "BOT"],
     "memory": ["recall", "the parser"],
+    "message": ["pins"],
     "keys": ["list"],
     "log": ["--no-follow"],
     "explore": ["list"],

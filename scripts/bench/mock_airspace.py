@@ -129,6 +129,11 @@ def new_worktree(agent: str, **more: Any) -> Json:
         "untried": [],
         "unsettled": False,
         "merging": False,
+        "ports": None,
+        "setup": None,
+        "app": None,
+        "busy": "",
+        "disk": None,
     } | more
 
 
@@ -266,6 +271,9 @@ class MockAirspace:
         router.add_post("/api/airspace/advisories/{id}/mark", self._mark)
         router.add_post("/api/airspace/decide", self._say_who)
         router.add_get("/api/worktrees", self._worktrees)
+        router.add_get("/api/worktrees/{agent}/app", self._printed)
+        for what in ("run", "stop", "setup"):
+            router.add_post(f"/api/worktrees/{{agent}}/{what}", self._tend)
         router.add_get("/api/worktrees/{agent}/diff", self._diff)
         router.add_get("/api/worktrees/{agent}/merge", self._propose)
         router.add_post("/api/worktrees/{agent}/merge", self._merge)
@@ -307,8 +315,20 @@ class MockAirspace:
             "trouble": self.trouble,
             "troubles": self.troubles,
             "polling": "",
+            "commands": {"setup": True, "run": True, "archive": False},
+            "disk": {"bytes": 412_000_000, "cap": None, "full": False, "removable": []},
         }
         return web.json_response(answer)
+
+    async def _printed(self, request: web.Request) -> web.Response:
+        tree = next(t for t in self.trees if t["agent"] == request.match_info["agent"])
+        runs = {key: tree[key] for key in ("ports", "setup", "app", "busy", "disk")}
+        return web.json_response({"agent": tree["agent"], **runs})
+
+    async def _tend(self, request: web.Request) -> web.Response:
+        agent, what = request.match_info["agent"], request.path.rpartition("/")[2]
+        self.said.append((what, agent))
+        return web.json_response({"success": True, "reason": f"{what} of {agent}."})
 
     async def _diff(self, request: web.Request) -> web.Response:
         return web.json_response(self.diffs[request.match_info["agent"]])

@@ -66,6 +66,7 @@ class MockRoom(MockState):
         app.router.add_get("/api/transcript", self._transcript)
         app.router.add_get("/api/search", self._search)
         app.router.add_get("/api/queue", self._queue)
+        app.router.add_get("/api/usage", self._usage)
         app.router.add_get("/api/agents/{name}/log", self._agent_log)
         app.router.add_post("/api/messages", self._post)
         app.router.add_post("/api/messages/{id}/route", self._route)
@@ -198,6 +199,9 @@ class MockRoom(MockState):
         state = request.query.get("state", "")
         jobs = [j for j in self.jobs.values() if not state or j["state"] == state]
         return web.json_response({"jobs": sorted(jobs, key=lambda j: -j["id"])})
+
+    async def _usage(self, _: web.Request) -> web.Response:
+        return web.json_response(self.usage)
 
     async def _agent_log(self, request: web.Request) -> web.Response:
         return web.json_response({"lines": self.lines.get(request.match_info["name"], [])})

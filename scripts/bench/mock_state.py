@@ -32,12 +32,18 @@ def new_agent(name: str, **changes: Any) -> dict[str, Any]:
         "detail": "",
         "fix": "",
         "version": "1.0.0",
+        "about": "",
         "breaker": {"state": "closed", "failures": 0, "threshold": 3, "retry_at": None},
         "parked_until": None,
         "running": None,
         "queued": 0,
         "budget": {"turns_per_hour": None, "tokens": None, "usd": None},
     } | changes
+
+
+NOTHING_USED: dict[str, float] = dict.fromkeys(
+    ("turns", "input", "cache_write", "cache_read", "output", "usd", "unpriced"), 0
+)
 
 
 @dataclass(eq=False)
@@ -58,6 +64,12 @@ class MockState:
         self.log: list[dict[str, Any]] = []
         self.jobs: dict[int, dict[str, Any]] = {}
         self.tasks: list[dict[str, Any]] = []
+        self.usage: dict[str, Any] = {
+            "since": stamp(datetime.now(UTC)),
+            "total": NOTHING_USED,
+            "agents": {},
+            "hours": [],
+        }
         self.boards: list[list[dict[str, Any]]] = []
         self.agents = [
             new_agent("CLAUDE", model="opus", effort="high"),

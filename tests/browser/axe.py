@@ -18,7 +18,8 @@ RUN = """async ([tags, rules]) => {
   const runOnly = rules ? { type: 'rule', values: rules } : { type: 'tag', values: tags };
   const found = await axe.run(document, { runOnly, resultTypes: ['violations'] });
   return found.violations.flatMap((v) => v.nodes.map((n) =>
-    `${v.id}: ${n.target.join(' ')} ${n.html.slice(0, 160)} (${n.failureSummary.split('\\n').slice(1).join(' ').trim()})`));
+    `${v.id}: ${n.target.join(' ')} ${n.html.slice(0, 160)} `
+    + `(${n.failureSummary.split('\\n').slice(1).join(' ').trim()})`));
 }"""
 
 

@@ -1,7 +1,7 @@
 """The page by keyboard alone, what a reader of the screen is told, and WCAG 2.2 AA by axe-core in a real room.
 
-Views that are full of everything stand in front of a mock room: tests/browser/mocked/test_accessible.py. What is merged
-and landed is looked at where its tests bring it to be: test_conflicts.py and test_landing_page.py.
+Views that are full of everything stand in front of a mock room: tests/browser/mocked/test_accessible.py. What is
+merged and landed is looked at where its tests bring it to be: test_conflicts.py and test_landing_page.py.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ FAILS = "- fail: crash\n  detail: The disk is full.\n"
 LISTEN = """() => {
   window.heard = [];
   const region = document.querySelector('[data-testid=said]');
-  new MutationObserver(() => heard.push(region.textContent)).observe(region, { childList: true, characterData: true, subtree: true });
+  const all = { childList: true, characterData: true, subtree: true };
+  new MutationObserver(() => heard.push(region.textContent)).observe(region, all);
 }"""
 #: Regions that speak by themselves, those of a view or a dialog that a person opened left out.
 SPEAKING = """[...document.querySelectorAll('[aria-live], [role=status], [role=alert], [role=log]')]

@@ -7,16 +7,27 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, Locator, expect
+from playwright.async_api import Browser, Locator, Page, expect
 
-from tests.browser.person import Person
-from tests.outside import agent, room, settings
+from tests.browser.axe import everywhere, violations
+from tests.browser.person import Person, shot
+from tests.outside import agent, eventually, room, settings
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 ASKS = '- say: "Which of the two do you **want**?"\n'
 FAILS = "- fail: crash\n  detail: The disk is full.\n"
 WORKS = "- say: It is done.\n"
+#: A question that would do something, were it not a text.
+HOSTILE = (
+    "\x1b[2J <img src=x onerror=alert(1)> ![p](https://tracker.invalid/p.png) [go](javascript:alert(1)) "
+    "\u202egnp.exe @CLEO " + "x" * 100_000 + "?"
+)
+#: What must never come of it in the page.
+LIVE = """() => [...document.querySelectorAll('.needs *, .transcript *')].filter(
+  (e) => ['IMG', 'SCRIPT', 'IFRAME'].includes(e.tagName) ||
+    (e.tagName === 'A' && !/^(https?:|mailto:|#)/.test(e.getAttribute('href')))
+).map((e) => e.outerHTML)"""
 
 
 def need(person: Person, kind: str) -> Locator:
@@ -28,10 +39,12 @@ async def test_each_need_has_its_buttons_and_is_gone_when_it_is_settled(
 ) -> None:
     folder = tmp_path / "room"
     folder.mkdir()
-    for name, script in (("asks", ASKS), ("fails", FAILS), ("works", WORKS)):
+    evil = f"- say: {json.dumps(HOSTILE)}\n"
+    for name, script in (("asks", ASKS), ("fails", FAILS), ("works", WORKS), ("evil", evil)):
         (folder / f"{name}.yaml").write_text(script)
     agents = [
         agent("AVA", "asks.yaml"),
+        agent("EVE", "evil.yaml"),
         agent("BEN", "works.yaml", budget={"turns_per_hour": 1}),
         agent("CLEO", "fails.yaml"),
     ]
@@ -69,8 +82,125 @@ async def test_each_need_has_its_buttons_and_is_gone_when_it_is_settled(
 
         await need(ann, "budget").get_by_test_id("act-raise").click()
         await expect(need(ann, "budget")).to_have_count(0)
-        assert json.loads(house.path.read_text())["agents"][1]["budget"] == {"turns_per_hour": 2}
+        assert json.loads(house.path.read_text())["agents"][2]["budget"] == {"turns_per_hour": 2}
+        # Taken back from the toast: by its command, and in the file.
+        toast = page.get_by_test_id("toast").filter(has_text="set BEN's turns_per_hour to 2")
+        await toast.get_by_role("button", name="Undo").click()
+        await house.until_said("/budget @BEN turns_per_hour 1", speaker="ann")
+        await expect(need(ann, "budget")).to_be_visible()
+        assert json.loads(house.path.read_text())["agents"][2]["budget"] == {"turns_per_hour": 1}
+        # A hostile question is a text: in the page, in the room's answer, in a terminal.
+        await house.post("@EVE keep the names")
+        await expect(need(ann, "question").first).to_contain_text("onerror=alert(1)")
+        asked = await house.post("/inbox")
+        told = await house.reply_to(asked["id"], "RELAY")
+        assert len(told["body"]) < 2000 and "\x1b" not in told["body"] and "\u202e" not in told["body"]
+        assert await page.evaluate(LIVE) == []
+        await ann.go("room")
+        await ann.sees("things need you", "RELAY")
+        assert await page.evaluate(LIVE) == []
+        await ann.go("needs")
+        listed = (await house.relay("inbox")).out
+        assert "\x1b" not in listed and "\u202e" not in listed and len(listed) < 2500
         # Nothing sticks out of a phone's screen.
         wide = "document.documentElement.scrollWidth > innerWidth"
         assert not await page.evaluate(wide)
+        await ann.leave()
+
+
+#: Notes what the browser is asked to show, and lets the test say whether the page is seen.
+WATCHED = """
+const seen = { hidden: false, shown: [], closed: [], asked: 0 };
+window.seen = seen;
+Object.defineProperty(document, "hidden", { get: () => seen.hidden, configurable: true });
+const Real = window.Notification;
+window.Notification = class extends Real {
+  constructor(title, options) {
+    super(title, options);
+    seen.shown.push({ title, ...options });
+    seen.last = this;
+  }
+  close() { seen.closed.push(this.tag); super.close(); }
+  static requestPermission() { seen.asked += 1; return Real.requestPermission(); }
+};
+"""
+
+
+async def holds(page: Page, words: str) -> None:
+    """Once this is true in the page."""
+    await eventually(lambda: page.evaluate(words), words)
+
+
+async def test_a_hidden_page_notifies_of_each_new_need_once(chromium: Browser, tmp_path: Path) -> None:
+    folder = tmp_path / "room"
+    folder.mkdir()
+    for name, script in (("asks", ASKS), ("fails", FAILS)):
+        (folder / f"{name}.yaml").write_text(script)
+    agents = [agent("AVA", "asks.yaml"), agent("BEN", "asks.yaml"), agent("CLEO", "fails.yaml")]
+    circuit = {"circuit_breaker": {"failure_threshold": 1, "reset_timeout": 600}}
+    async with room(folder, settings(*agents, locks=circuit, queue={"max_attempts": 1})) as house:
+        await house.start()
+        ann = await Person.signed_out(chromium, house, "ann")
+        await ann.context.add_init_script(WATCHED)
+        await ann.sign_in()
+        page = ann.page
+        await ann.go("needs")
+        opener = page.get_by_test_id("notify-open")
+
+        # Refused by the browser: said, and nothing is on. It is asked on that click and never before.
+        await expect(opener).to_have_text("Notify me")
+        assert await page.evaluate("seen.asked") == 0
+        await ann.context.clear_permissions()
+        await opener.click()
+        dialog, asks = page.get_by_test_id("notify-dialog"), page.get_by_test_id("notify-asks")
+        if await page.evaluate("Notification.permission") != "denied":
+            await asks.click()
+        await expect(page.get_by_test_id("notify-standing")).to_contain_text("refuses notifications")
+        await expect(asks).not_to_be_checked()
+        assert await violations(page) == []
+        await page.keyboard.press("Escape")
+
+        # Allowed: one kind is turned on, by keyboard, and is kept in this browser.
+        await ann.context.grant_permissions(["notifications"], origin=house.url)
+        await ann.reload()
+        await ann.go("needs")
+        await opener.press("Enter")
+        await asks.press("Space")
+        await expect(asks).to_be_checked()
+        await shot(page, "notify-1280-light")
+        assert await everywhere(page) == []
+        await page.set_viewport_size({"width": 1280, "height": 800})
+        await page.get_by_test_id("notify-trial").click()
+        assert [one["tag"] for one in await page.evaluate("seen.shown")] == ["relay-trial"]
+        await dialog.get_by_role("button", name="Close").click()
+        await expect(opener).to_have_text("Notifications are on")
+
+        # Seen, nothing is shown; hidden, each new need of that kind is, once, and the title says it too.
+        await house.post("@AVA keep the visits")
+        await expect(need(ann, "question")).to_be_visible()
+        await page.evaluate("seen.shown.length = 0, seen.hidden = true")
+        await house.post("@CLEO mend the build")
+        await house.post("@BEN keep the names")
+        await holds(page, "seen.shown.length > 0")
+        (told,) = await page.evaluate("seen.shown")
+        assert told["title"] == "Question: BEN" and told["body"] == "Which of the two do you want?"
+        listed = await house.get("/api/needs")
+        assert told["tag"] in [one["id"] for one in listed if one["about"] == "BEN"]
+        await expect(page).to_have_title(re.compile("^3 need you"))
+        assert len(await page.evaluate("seen.shown")) == 1
+
+        # A click on it opens the inbox; what is settled takes its notification with it.
+        await page.get_by_test_id("tab-room").click()
+        await page.evaluate("seen.last.onclick(new Event('click'))")
+        await expect(page).to_have_url(re.compile("#/needs$"))
+        await house.post("@AVA and once more")  # an answer to what it asked
+        await holds(page, "seen.shown.length > 1")
+        about = (await page.evaluate("seen.shown"))[1]["tag"]
+        await house.ask("POST", f"/api/needs/{about}", json={"name": "ann", "action": "later"})
+        await holds(page, f"seen.closed.includes({about!r})")
+
+        # The next visit remembers what is on.
+        await ann.reload()
+        await ann.go("needs")
+        await expect(opener).to_have_text("Notifications are on")
         await ann.leave()

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from relay import model
+from relay.app.daemon.config_reload import diff
 from relay.config import loading, locate
 from relay.config.__main__ import markdown_table
-from relay.config.changes import diff
 from relay.config.loading import ConfigError, load, parse, update_agent
 from relay.config.locate import find
 from relay.config.settings import AgentSettings, Settings

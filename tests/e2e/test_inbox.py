@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import pty
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tests.outside import Json, Outside, agent, eventually, room, settings
+from tests.outside import PATIENCE_S, Json, Outside, agent, eventually, room, settings
 
 ASKS = '- say: "I can use a file or a table.\\n\\nWhich of the two do you **want**?"\n'
 FAILS = "- fail: crash\n  detail: The disk is full.\n"
@@ -67,7 +73,8 @@ async def test_what_needs_a_person_comes_is_acted_on_and_is_gone(tmp_path: Path)
         await told.post("@AVA keep the visits, please")
         question = await comes(told, "question")
         assert (question["about"], question["text"]) == ("AVA", "Which of the two do you want?")
-        assert (await act(told, question["id"], "answer", text="The table."))["success"]
+        answered = await act(told, question["id"], "answer", text="The table.")
+        assert (answered["success"], answered["undo"]) == (True, None)
         await goes(told, question["id"])
 
         # A circuit that opened: the message goes to another agent, and the attempt is made at once.
@@ -84,7 +91,8 @@ async def test_what_needs_a_person_comes_is_acted_on_and_is_gone(tmp_path: Path)
         budget = await comes(told, "budget")
         skipped = await told.post("@BEN two")
         await told.until_job(skipped["id"], "BEN", "skipped")
-        assert (await act(told, budget["id"], "raise"))["success"]
+        raised = await act(told, budget["id"], "raise")
+        assert (raised["success"], raised["undo"]) == (True, "/budget @BEN turns_per_hour 1")
         assert json.loads(told.path.read_text())["agents"][1]["budget"] == {"turns_per_hour": 2}
         missed = await comes(told, "unanswered")
         assert missed["about"] == "BEN" and budget["id"] not in await needs(told)
@@ -96,6 +104,7 @@ async def test_what_needs_a_person_comes_is_acted_on_and_is_gone(tmp_path: Path)
         budget = await comes(told, "budget")
         ran = await told.relay("inbox", budget["id"], "wait")
         assert ran.code == 0 and "put `budget:BEN` off until" in ran.out
+        assert "`/later budget:BEN undo` in the room takes it back." in ran.out
         assert budget["id"] not in await needs(told)
         await told.post("/later budget:BEN undo")
         await comes(told, "budget")
@@ -124,34 +133,41 @@ async def test_what_needs_a_person_comes_is_acted_on_and_is_gone(tmp_path: Path)
         assert ran.code == 1 and "it is settled, or put off" in ran.err
 
 
-async def test_what_came_since_somebody_left_is_told_in_short(tmp_path: Path) -> None:
+async def test_the_terminal_counts_what_needs_people(tmp_path: Path) -> None:
     folder = tmp_path / "room"
     folder.mkdir()
     (folder / "asks.yaml").write_text(ASKS)
     async with room(folder, settings(agent("AVA", "asks.yaml"))) as told:
         await told.start()
-        refused = await told.post("/since", "ann")
-        assert "You have said nothing here before." in (await told.reply_to(refused["id"], "RELAY"))["body"]
-        last = await told.post("@AVA I am off to lunch.", "ann")
-        await told.reply_to(last["id"], "AVA")
-        asked = await told.post("@AVA mend the import, please", "ben")
-        await told.reply_to(asked["id"], "AVA")
-        await comes(told, "question")
+        ours, theirs = pty.openpty()
+        words = [sys.executable, "-m", "relay.cli", "join", "--config", str(told.path), "--name", "ann"]
+        joined = await asyncio.create_subprocess_exec(
+            *words, stdin=theirs, stdout=theirs, stderr=theirs, env=told.environ({"TERM": "xterm"})
+        )
+        os.close(theirs)
+        os.set_blocking(ours, False)
+        shown = bytearray()
 
-        came = await told.get(f"/api/since?after=m{last['number']}&name=ann")
-        assert (came["after"], came["messages"]) == (last["number"], 3)
-        assert came["answers"] == [{"name": "AVA", "count": 2}]
-        assert came["said"] == [{"name": "ben", "count": 1}]
-        assert (came["waits"], came["settled"], came["landed"], came["more"]) == (1, 0, [], False)
-        assert "3 messages: AVA answered 2, ben said 1; waits for you: 1" in came["line"]
-        questions = [one for one in came["lines"] if one["text"] == "Which of the two do you want?"]
-        assert [one["speaker"] for one in questions] == ["AVA"], "said twice, told once"
-        # By command, with and without the message; and what is wrong is said.
-        for words in ("/since", f"/since m{last['number']}"):
-            said = await told.post(words, "ann")
-            body = (await told.reply_to(said["id"], "RELAY"))["body"]
-            assert "waits for you: 1" in body and "Which of the two do you want?" in body
-        wrong = await told.post("/since yesterday", "ann")
-        assert "is no message" in (await told.reply_to(wrong["id"], "RELAY"))["body"]
-        for query, status in (("after=m999", 404), ("", 400), ("after=m1&until=m2", 400)):
-            assert (await told.ask("GET", f"/api/since?{query}"))[0] == status, query
+        def shows(text: bytes) -> Callable[[], Awaitable[bool]]:
+            async def look() -> bool:
+                with suppress(BlockingIOError, OSError):
+                    shown.extend(os.read(ours, 65536))
+                return text in shown
+
+            return look
+
+        try:
+            await eventually(shows(b"live"), "the terminal is in the room")
+            assert b"need" not in shown
+            await told.post("@AVA keep the visits")
+            await eventually(shows(b"1 needs you: /inbox"), "the count")
+            shown.clear()
+            question = await comes(told, "question")
+            assert (await act(told, question["id"], "later"))["success"]
+            os.write(ours, b"/quit\r")
+            assert await asyncio.wait_for(joined.wait(), PATIENCE_S) == 0
+        finally:
+            if joined.returncode is None:
+                joined.kill()
+                await joined.wait()
+            os.close(ours)

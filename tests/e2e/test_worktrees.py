@@ -97,7 +97,7 @@ async def test_a_person_reads_the_message_changes_it_and_takes_work_back(open_ro
     await one.reply_to(posted["id"], "WRITER")
     if not runs:
         one.kill()
-    told = await _relay(one, "worktrees", "merge", "WRITER", "--squash", "--dry-run")
+    told = await _relay(one, "worktrees", "merge", "--squash", "--dry-run", "WRITER")
     assert f"{own_branch('writer', 'Ann Lee')} into main as one commit: 1 commit, 2 files." in told
     assert "Author:    WRITER <writer@relay>\nCommitter: Ann Lee <ann@example.com>\n" in told
     assert "    Append a line to the notes\n" in f"{told}\n"

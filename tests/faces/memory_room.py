@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from relay.model import Fault, Kind, Message, Refusal
-from relay.model.actions import Action, Answer, Cancel, Retry, Route
+from relay.model.actions import Action, Answer, Cancel, EditTasks, Retry, Route
 from relay.room.journal.values import Frame, Job, JobState, Page
 
 TS = "2026-01-02T03:04:05.678Z"
@@ -120,10 +120,11 @@ class MemoryRoom:
 
     async def jobs(
         self, *, state: str | None = None, messages: Sequence[str] | None = None, limit: int = 200
-    ) -> list[Job]:
+    ) -> list[dict[str, Any]]:
         job = Job(7, "m1", "CLAUDE", JobState.PENDING, created_at=1.0, cause_event="e1")
         asked = messages is None or "m1" in messages
-        return [job] if asked and state in (None, "pending") else []
+        shown = {**job.as_json(), "asked": {"number": 1, "by": "ann", "text": "0"}}
+        return [shown] if asked and state in (None, "pending") else []
 
     async def tasks(self) -> list[dict[str, Any]]:
         return self.tasks_kept
@@ -171,12 +172,14 @@ class MemoryRoom:
     async def retry(self, job: int, *, by: str) -> Answer:
         return await self.act(Retry(job, "job"), by=by)
 
-    async def create_task(self, title: str, *, by: str) -> dict[str, Any]:
+    async def create_task(self, title: str, description: str | None = None, *, by: str) -> dict[str, Any]:
         task = {"number": len(self.tasks_kept) + 1, "title": title, "status": "pending", "created_by": by}
         self.tasks_kept.append(task)
         return task
 
-    async def change_task(self, number: int, changes: dict[str, Any], *, by: str) -> dict[str, Any]:
+    async def change_task(
+        self, number: int, changes: dict[str, Any], edits: Sequence[EditTasks] = (), *, by: str
+    ) -> dict[str, Any]:
         for task in self.tasks_kept:
             if task["number"] == number:
                 task.update(changes)

@@ -54,6 +54,8 @@ SAID: dict[str, Json] = {
     "/work/needs": {"task_id": ID, "depends_on": []},
     "/work/reopen": {"task_id": ID},
     "/api/guard": {"path": "a.py"},
+    "/api/review/{agent}/comments": {"comments": [{"path": "a.py", "first": 1, "text": "x"}]},
+    "/api/review/{agent}/apply": {"comment": "m1.1"},
     "/api/sign-in": {},
     "/api/tasks/{number}": {"title": "x"},
     "/api/agents/{agent}": {"enabled": True},

@@ -87,7 +87,7 @@ async def test_each_command_answers(office: Office, command: str, words: str) ->
         ("/task", "Usage"),
         (
             "/task " + "x" * 201,
-            "201 characters; at most 200 fit on the board. Usage: `/task <title>`, for example",
+            "201 characters; at most 200 fit on the board. Usage: `/task <title> | t<number>",
         ),
         ("/move #1", "Usage"),
         ("/move #99 done", "99"),

@@ -34,6 +34,7 @@ WALKS = {
     ("room", "any_held"): "its first entry",
     ("room", "breakers"): "a row an agent",
     ("room", "agents"): "a row an agent",
+    ("room", "used_by_hour"): "a row an agent; its turns by their index",
     ("log", "parked"): "what followers passed over",
     ("health", "applied_migrations"): "a row a migration",
     ("health", "memory_index"): "whoever asks for a health check: each memory is looked up in its index",

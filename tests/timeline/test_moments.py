@@ -14,7 +14,7 @@ from relay.log.events import Event, Lane, NewEvent
 from relay.model import Fault, Refusal
 from relay.store.ports import Store
 from relay.timeline.checkpoints import CheckpointKind, make_checkpoint
-from relay.timeline.moment_forms import time_of
+from relay.timeline.moment_forms import is_taken, time_of
 from relay.timeline.moments import Moment, resolve
 from tests import engines
 from tests.engines import BOTH
@@ -65,6 +65,8 @@ async def test_a_time_is_behind_the_last_event_before_it(store: Store) -> None:
     for text, place in (("-10m", 0), ("-9m", 1), ("-30s", 8), ("-2m30s", 7)):
         found = await means(store, text)
         assert (found.pos, found.event) == (made[place].pos, made[place].id), text
+    assert (await means(store, "Now")).pos == (await store.read(events.last_pos))
+    assert is_taken("now")  # so no checkpoint is called so
     assert (await means(store, "-1d")).event is None
     assert (await means(store, "-1d")).pos == 0
     with pytest.raises(Refusal, match="still to come"):

@@ -2,9 +2,10 @@
 
 import { computed, signal } from "@preact/signals";
 import { personName } from "./state/prefs";
+import type { Usage } from "./text/usage";
 import type { Advisory, AirspaceState, Choice, Precision } from "./airspace_types";
 import type { Held } from "./coordination_types";
-import type { Entry, Job, Need, PermissionRequest, RoomState, Since } from "./types";
+import type { Entry, Job, Need, PermissionRequest, Pin, RoomState, Since } from "./types";
 import type { HandoffAnswer, OpenHandoff } from "./timeline_types";
 import type { Conflict } from "./conflicts/types";
 import type { Exploration } from "./explore/types";
@@ -154,9 +155,18 @@ export const api = {
     call<{ id: string; cursor: string; number: number }>("POST", "/api/messages", message),
   route: (message: string, agents: string[]) =>
     call<object>("POST", `/api/messages/${quote(message)}/route`, signed({ agents })),
+  editMessage: (message: string, body: string) =>
+    call<{ reason?: string }>("POST", `/api/messages/${quote(message)}/edit`, signed({ body })),
+  deleteMessage: (message: string) => call<{ reason?: string }>("POST", `/api/messages/${quote(message)}/delete`, signed({})),
+  /** What a message said, the oldest first. */
+  versions: async (message: string) =>
+    (await call<{ versions: { ts: string; body: string }[] }>("GET", `/api/messages/${quote(message)}/versions`)).versions,
+  pins: async () => (await call<{ pins: Pin[] }>("GET", "/api/pins")).pins.map(entry),
+  pin: (message: string, pinned: boolean) => call<{ reason?: string }>("POST", `/api/messages/${quote(message)}/${pinned ? "pin" : "unpin"}`, signed({})),
   retry: (job: number) => call<{ reason?: string }>("POST", `/api/queue/${job}/retry`, signed({})),
   agentDo: (agent: string, action: "pause" | "resume" | "cancel" | "try") =>
     call<{ reason?: string }>("POST", `/api/agents/${quote(agent)}/${action}`, signed({})),
+  usage: () => call<Usage>("GET", "/api/usage"),
   held: () => call<Held>("GET", "/api/locks"),
   airspace: (files: "all" | "touched") => call<AirspaceState>("GET", `/api/airspace${query({ files })}`),
   advisories: (limit: number) =>
@@ -177,7 +187,7 @@ export const api = {
   needs: () => call<Need[]>("GET", "/api/needs"),
   since: (after: string, name: string) => call<Since>("GET", `/api/since${query({ after, name: name || undefined })}`),
   actOnNeed: (id: string, action: string, text: string) =>
-    call<{ reason?: string }>("POST", `/api/needs/${quote(id)}`, signed({ action, text: text || undefined })),
+    call<{ reason?: string; undo: string | null }>("POST", `/api/needs/${quote(id)}`, signed({ action, text: text || undefined })),
   permissions: async () => (await call<{ requests: PermissionRequest[] }>("GET", "/api/permissions")).requests,
   decide: (request: string, option: string) =>
     call<{ reason?: string }>("POST", `/api/permissions/${quote(request)}`, signed({ option })),

@@ -9,8 +9,9 @@ import type { PlacedConflict } from "./conflicts/types";
 import type { VariantDiff } from "./explore/types";
 import type { Difference, Planned } from "./landing/types";
 import type { Found, Knowledge, Source } from "./memory/types";
+import type { Review } from "./review/types";
 import type { Metrics } from "./metrics/types";
-import type { BlamedLines, MergeMethod, MergeProposal, WorktreeDiff } from "./worktree_types";
+import type { BlamedLines, MergeMethod, MergeProposal, WorktreeDiff, WorktreeRuns } from "./worktree_types";
 
 export const api = {
   ...first,
@@ -39,6 +40,9 @@ export const api = {
     (await call<{ samples: Sample[] }>("GET", `/api/airspace/history${query({ from, to })}`)).samples,
   markAdvisory: (id: string, mark: Advisory["mark"]) =>
     call<Advisory>("POST", `/api/airspace/advisories/${quote(id)}/mark`, signed({ mark })),
+  worktreeRuns: (agent: string) => call<WorktreeRuns>("GET", `/api/worktrees/${quote(agent)}/app`),
+  tendWorktree: (agent: string, what: "run" | "stop" | "setup") =>
+    call<{ reason?: string }>("POST", `/api/worktrees/${quote(agent)}/${what}`, signed({})),
   worktreeDiff: (agent: string) => call<WorktreeDiff>("GET", `/api/worktrees/${quote(agent)}/diff`),
   mergeProposal: (agent: string, method: MergeMethod) =>
     call<MergeProposal>("GET", `/api/worktrees/${quote(agent)}/merge${query({ method, ...signed({}) })}`),
@@ -92,7 +96,12 @@ export const api = {
     call<{ reason?: string }>("POST", `/api/approvals/${number}`, signed({ answer, reason: reason || undefined })),
   landingPlan: async (agents: readonly string[]) => (await call<{ plan: Planned[] }>("GET", `/api/landing/plan${query({ agents: agents.join(",") })}`)).plan,
   landingDiff: (entry: number) => call<Difference>("GET", `/api/landing/${entry}/diff`),
-  land: (agents: readonly string[]) => call<{ reason?: string }>("POST", "/api/landing", signed({ agents })),
+  land: (agents: readonly string[], method: MergeMethod = "merge") => call<{ reason?: string }>("POST", "/api/landing", signed({ agents, method })),
+  /** `path`: with the text of this file alone. */
+  review: (agent: string, path = "") => call<Review>("GET", `/api/review/${quote(agent)}${query(signed({ path: path || undefined }))}`),
+  markReviewed: (agent: string, paths: readonly string[], undo: boolean) => call<{ reason?: string }>("POST", `/api/review/${quote(agent)}/reviewed`, signed({ paths, undo })),
+  sendReview: (agent: string, comments: readonly object[]) => call<{ reason?: string }>("POST", `/api/review/${quote(agent)}/comments`, signed({ comments })),
+  applySuggestion: (agent: string, comment: string, undo: boolean) => call<{ reason?: string }>("POST", `/api/review/${quote(agent)}/apply`, signed({ comment, undo })),
   takeFromQueue: (agent: string) => call<{ reason?: string }>("POST", `/api/landing/${quote(agent)}/cancel`, signed({})),
   requireLanding: (required: boolean) => call<object>("PATCH", "/api/landing", signed({ required })),
   undoTasks: () => call<object>("POST", "/api/tasks/undo", signed({})),

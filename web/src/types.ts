@@ -1,5 +1,6 @@
 /** The shapes of docs/http.md. Cursors are opaque: they are stored and given back, never compared. */
 
+import type { WorktreeRuns } from "./worktree_types";
 import type { Advisory, AirspaceState, Choice } from "./airspace_types";
 import type { Level, Time } from "./basic_types";
 import type { Lock, Session, Task } from "./coordination_types";
@@ -74,6 +75,12 @@ export interface Meta {
   level?: Level;
   /** What a person can decide about it. */
   actions?: Choice[];
+  /** Its author changed what it says: when, and by which entries. */
+  edited?: { at: string; by_entries: number[] };
+  /** Its author deleted it. */
+  deleted?: { at: string; by_entry: number };
+  /** The room's word that a message was changed or deleted. */
+  edits?: { message: string; number: number; deleted?: true };
 }
 
 export interface Entry {
@@ -88,6 +95,11 @@ export interface Entry {
   job: number | null;
   meta: Meta;
   cursor: string;
+}
+
+/** An entry that is kept on top of the room. */
+export interface Pin extends Entry {
+  pinned_by: string;
 }
 
 export interface Hit extends Entry {
@@ -109,6 +121,8 @@ export interface Job {
   started_at: Time;
   ended_at: Time;
   answer_id: string | null;
+  /** What it is about, in short; only what was read has it, not what was told. */
+  asked?: { number: number; by: string; text: string } | null;
   /** The number of the job that this one was taken together with. */
   folded_into: number | null;
   /** When its agent heard it in the middle of a turn, and after which tool ("" = none); null = with a turn's prompt. */
@@ -150,12 +164,15 @@ export interface Agent {
   detail: string;
   fix: string;
   version: string;
+  /** One line on what it is for. */
+  about?: string;
   /** How it hears what is said while it works. */
   limits?: { window: string; used_percent: number; resets_at: string | null }[];
   channel?: { name: string; hears: "boundary" | "next"; why: string };
   breaker: { state: "closed" | "open" | "half_open"; failures: number; threshold: number; retry_at: Time };
   parked_until: Time;
-  running: { job: number; message_id: string; since: Time } | null;
+  /** `asked`: who asked, and how it begins; `tool`: its last one. */
+  running: { job: number; message_id: string; since: Time; asked?: { by: string; text: string }; tool?: string } | null;
   queued: number;
   /** The member of the fleet where it lives, "" = the one whose page this is. */
   member?: string;
@@ -294,6 +311,7 @@ export type Frame =
   | { cursor: string | null; type: "session"; data: { change: "started" | "ended"; session: Session } }
   | { cursor: string | null; type: "verification" | "approval" | "landing"; data: { change: string; number: number; agent: string | null; state: string | null } }
   | { cursor: string | null; type: "output"; data: { verification: number; policy: string; tail: string } }
+  | { cursor: string | null; type: "worktree"; data: WorktreeRuns }
   | { cursor: string | null; type: "stream"; data: StreamPiece }
   | { cursor: string | null; type: "people"; data: { people: string[]; people_at?: Record<string, string> } }
   | { cursor: string | null; type: "dispatcher"; data: DispatcherState }

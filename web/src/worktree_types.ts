@@ -39,7 +39,45 @@ export interface Worktree {
   member?: string | null;
   /** That member is not here now. */
   away?: boolean;
+  /** Its first and its last port; null: it has none, or is elsewhere. */
+  ports?: [number, number] | null;
+  setup?: WorktreeSetup | null;
+  app?: WorktreeApp | null;
+  /** What runs in it besides its app: "setup", "archive" or nothing. */
+  busy?: string;
+  /** What it takes of the disk; `whole`: all of it was seen. */
+  disk?: { bytes: number; whole: boolean; at: string } | null;
 }
+
+/** How a worktree was made ready for its agent (docs/worktrees.md). */
+export interface WorktreeSetup {
+  state: "due" | "running" | "done" | "failed";
+  reason: string;
+  at: string | null;
+  seconds: number;
+  copied: string[];
+  /** Files that were not copied, each with why. */
+  notes: string[];
+  /** Only where one worktree was asked for. */
+  output?: string;
+}
+
+/** The app of a branch, as it runs or ran last. */
+export interface WorktreeApp {
+  state: "starting" | "running" | "listening" | "stopping" | "stopped" | "exited";
+  by: string;
+  started_at: string;
+  ports: number[];
+  /** The one that its link goes to. */
+  port: number | null;
+  url: string | null;
+  code: number | null;
+  reason: string;
+  output?: string;
+}
+
+/** What is told of one worktree when it changes; `agent` is empty when only sizes did. */
+export type WorktreeRuns = { agent: string } & Partial<Pick<Worktree, "ports" | "setup" | "app" | "busy" | "disk">>;
 
 /** One merge of the order in which the fewest are set back. `first`: what the agent has to do before. */
 export interface MergeTurn {
@@ -54,6 +92,10 @@ export interface Worktrees {
   /** Why there are none, or why one is missing, by agent. */
   trouble?: string;
   troubles?: Record<string, string>;
+  /** Which commands are configured. */
+  commands?: { setup: boolean; run: boolean; archive: boolean };
+  /** All that the room made together, in bytes; `removable`: the agents whose worktrees are landed and idle. */
+  disk?: { bytes: number; cap: number | null; full: boolean; removable: string[] } | null;
 }
 
 export type MergeMethod = "merge" | "squash";

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { apart, LEAST, PAIR } from "../src/airspace/apart";
-import { lineWords } from "../src/airspace/labels";
+import { lineWords } from "../src/airspace/words";
 import type { Spot } from "../src/airspace/stage";
 
 const spot = (x: number, y: number): Spot => ({ x, y, near: 1, seen: true });

@@ -98,7 +98,7 @@ class AcpAgent(CommandAgent):
         limit = self.spec.limit_s(turn)
         deadline = asyncio.get_running_loop().time() + limit
         acp_turn = await self._turn(turn)
-        argv, env = self.argv(path, turn, None), self.env(turn.room_session)
+        argv, env = self.argv(path, turn, None), self.env(turn.room_session, turn.env)
         async with aclosing(acp_turn.parts(argv, env, deadline)) as parts:
             async for part in parts:
                 if isinstance(part, EndPart) and part.failure is FailureClass.TIMEOUT:

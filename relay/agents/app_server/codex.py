@@ -81,7 +81,7 @@ class CodexAgent(CommandAgent):
                     yield part
             return
         assert self.preset is not None
-        preset, env = self.preset, self.env(turn.room_session)
+        preset, env = self.preset, self.env(turn.room_session, turn.env)
         limit = self.spec.limit_s(turn)
         deadline = asyncio.get_running_loop().time() + limit
         served = AppServerTurn(

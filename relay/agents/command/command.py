@@ -179,11 +179,12 @@ class CommandAgent:
         """The hook that asks before each edit, in a turn that can edit."""
         return None if self.permissions(turn) is Permissions.READ_ONLY else self.spec.guard
 
-    def env(self, session: str) -> dict[str, str]:
+    def env(self, session: str, there: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Of a turn in this session of the room; "" = of no turn. `there`: what its worktree gives it."""
         return environment(
             self._daemon_env,
             prefixes=self.preset.env_prefixes if self.preset else (),
-            own=self.spec.env,
+            own={**(there or {}), **self.spec.env},
             agent=self.name,
             agent_type=self.spec.preset or self.kind,
             session=session,
@@ -192,7 +193,7 @@ class CommandAgent:
 
     async def surroundings(self, turn: Turn) -> tuple[dict[str, str], str]:
         """The environment of one turn, and a line for the log where the program cannot be told all by it."""
-        env = self.env(turn.room_session)
+        env = self.env(turn.room_session, turn.env)
         if self.preset is None or self.preset.environment is None:
             return env, ""
         folder = self.spec.guard.folder if self.spec.guard else None

@@ -74,7 +74,7 @@ class WorktreeActions:
 
     async def propose(self, agent: str, by: str, options: MergeOptions) -> dict[str, Any]:
         """What `merge` would commit now (`Proposal.as_json`). Raises Refusal for what it would refuse."""
-        async with self._changing(self._idle(agent, "merged"), "merged") as worktree:
+        async with self.changing(self._idle(agent, "merged"), "merged") as worktree:
             with _refusing("git could not try the merge"):
                 merger, source = await self._branch_updates.merger(worktree)
                 proposal = await merger.propose(source, by, options)
@@ -119,7 +119,7 @@ class WorktreeActions:
         return await self._merge(agent, by, replace(options, joined=proposal.tree))
 
     async def _merge(self, agent: str, by: str, options: MergeOptions) -> dict[str, Any]:
-        async with self._changing(self._idle(agent, "merged"), "merged") as worktree:
+        async with self.changing(self._idle(agent, "merged"), "merged") as worktree:
             try:
                 with _refusing("git could not merge it"):
                     await self._make_way(worktree)
@@ -188,7 +188,7 @@ class WorktreeActions:
     async def pin(self, agent: str, by: str) -> tuple[Proposal, str]:
         """Commit an agent's open work, if it can be merged as it stands; what it is, and the branch's commit then.
         Raises Refusal, and then nothing was committed."""
-        async with self._changing(self._idle(agent, "landed"), "landed") as worktree:
+        async with self.changing(self._idle(agent, "landed"), "landed") as worktree:
             try:
                 with _refusing("git could not try the merge"):
                     await self._make_way(worktree)
@@ -289,7 +289,8 @@ class WorktreeActions:
     async def discard(self, agent: str, by: str) -> dict[str, Any]:
         """Take an agent's work back: its branch and its files are the main branch's again, and all of it is held by a
         ref of its own. Raises Refusal, and then the work is where it was."""
-        async with self._changing(self._own(agent, "discarded"), "discarded") as worktree:
+        own, done = self.own(agent, "discarded"), "discarded"
+        async with self._registry.room.leaving(own.name, by, done), self.changing(own, done) as worktree:
             with _refusing("git could not discard it"):
                 update, source = await self._branch_updates.update_of(worktree)
                 if started := await update.resume(worktree.name, worktree.checkout, source.snapshot):
@@ -310,7 +311,7 @@ class WorktreeActions:
     async def take_back(self, agent: str, by: str, commit: str) -> dict[str, Any]:
         """Take back the merge of an agent's work: `commit` is the main branch's commit of it. Raises Refusal, and
         then nothing changed."""
-        async with self._changing(self._own(agent, "taken back"), "taken back") as worktree:
+        async with self.changing(self.own(agent, "taken back"), "taken back") as worktree:
             with _refusing("git could not take it back"):
                 registry = self._registry
                 assert registry.main is not None and registry.lifecycle is not None
@@ -337,7 +338,7 @@ class WorktreeActions:
     async def restore(self, agent: str, by: str, ref: str = "") -> dict[str, Any]:
         """Bring back what `discard` took (`ref`; empty = the latest). Raises Refusal, and then nothing changed."""
         lifecycle = self._registry.lifecycle
-        async with self._changing(self._own(agent, "brought back"), "brought back") as worktree:
+        async with self.changing(self.own(agent, "brought back"), "brought back") as worktree:
             assert lifecycle is not None
             with _refusing("git could not bring it back"):
                 held = await lifecycle.held(worktree.name)
@@ -358,7 +359,7 @@ class WorktreeActions:
     async def abort(self, agent: str, by: str) -> dict[str, Any]:
         """Give up the merge of the main branch into an agent's own; what stood in the files is kept. Raises Refusal,
         and then the merge is still under way."""
-        async with self._changing(self._own(agent, "changed"), "changed") as worktree:
+        async with self.changing(self.own(agent, "changed"), "changed") as worktree:
             with _refusing("git could not give the merge up"):
                 update, source = await self._branch_updates.update_of(worktree)
                 started = await update.resume(worktree.name, worktree.checkout, source.snapshot)
@@ -379,7 +380,8 @@ class WorktreeActions:
             raise Refusal(
                 f"{worktree.checkout.top} is not a worktree that relay made.", "Remove it yourself."
             )
-        async with self._changing(worktree, "removed"):
+        done = "removed"
+        async with self._registry.room.leaving(worktree.name, by, done), self.changing(worktree, done):
             with _refusing("git could not remove it"):
                 change = await self._remove(worktree, by)
             self._registry.worktrees.pop(worktree.name, None)
@@ -388,7 +390,7 @@ class WorktreeActions:
         return {"success": True, "reason": change.text, **change.details}
 
     @asynccontextmanager
-    async def _changing(self, worktree: TrackedWorktree, done: str) -> AsyncIterator[TrackedWorktree]:
+    async def changing(self, worktree: TrackedWorktree, done: str) -> AsyncIterator[TrackedWorktree]:
         """Nobody else changes a worktree meanwhile, and its agent is not at work. Raises Refusal."""
         async with self._registry.exclusive, worktree.lock:
             self._idle(worktree.name, done)
@@ -400,7 +402,8 @@ class WorktreeActions:
         await self._registry.room.record(change)
         self._registry.wake.set()
 
-    def _own(self, agent: str, done: str) -> TrackedWorktree:
+    def own(self, agent: str, done: str) -> TrackedWorktree:
+        """The worktree that relay made for an agent, which is not at work now. Raises Refusal."""
         worktree = self._idle(agent, done)
         if not worktree.own:
             raise Refusal(

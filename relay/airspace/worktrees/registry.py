@@ -204,8 +204,10 @@ class WorktreeRegistry:
         have = self.worktrees.get(agent.name)
         if have is not None and have.own and await have.is_there():
             return
-        if not self._make and not await asyncio.to_thread(self.lifecycle.path_of(agent.name).is_dir):
-            return
+        if not await asyncio.to_thread(self.lifecycle.path_of(agent.name).is_dir):
+            if not self._make:
+                return
+            await self.room.check_space(agent.name)
         made = await self.lifecycle.ensure(agent.name, (await self.main_head()).commit, agent.role)
         await self._track(agent.name, made.checkout.top, own=True)
         if made.how != "kept":

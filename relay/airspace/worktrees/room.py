@@ -5,7 +5,8 @@ Invariant: a change that git has made is not undone because the room could not r
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -120,6 +121,15 @@ class WorktreeRoom:
     ) -> None:
         """Keep an event of the change, and tell the room of it, in one transaction; `also`: what else is written in
         it."""
+
+    @asynccontextmanager
+    async def leaving(self, agent: str, by: str, done: str) -> AsyncIterator[None]:
+        """While an agent's worktree is removed, or its work discarded (`done`): nothing runs there, and it is
+        archived before. Raises Refusal, and then nothing is taken away."""
+        yield
+
+    async def check_space(self, agent: str) -> None:
+        """Raise UnusableCheckout where no new worktree may be made."""
 
     async def report_trouble(self, trouble: str, member: str) -> None:
         """Tell the room once why the agents of this member have no worktrees; "" = those of the room's one relay."""

@@ -187,8 +187,14 @@ def _told(work: SharedWork, others: Mapping[str, SharedWork]) -> dict[str, Any]:
     }
 
 
-async def difference(registry: WorktreeRegistry, agent: str) -> dict[str, Any] | None:
-    """What a worktree changes against its base, as it stands now; None: no such worktree. Raises GitError."""
+def _paths(record: diff.Record) -> set[str]:
+    """Both sides of a rename, else the one path."""
+    return {name_of(record.path), name_of(record.last_path)}
+
+
+async def difference(registry: WorktreeRegistry, agent: str, path: str = "") -> dict[str, Any] | None:
+    """What a worktree changes against its base, as it stands now: what of it would land. `path`: with the text of
+    this file alone. None: no such worktree. Raises GitError."""
     worktree = registry.find(agent)
     if worktree is None:
         return None
@@ -197,7 +203,16 @@ async def difference(registry: WorktreeRegistry, agent: str) -> dict[str, Any] |
     work = worktree.work
     if work is None:
         raise GitError("diff", 1, worktree.trouble or "the worktree has not been read yet")
-    text, truncated = await diff.unified(worktree.snapshotter.git, work.base, work.snapshot.tree, MOST_DIFF)
+    # Without the snapshot's index, which the next snapshot writes meanwhile.
+    git, snapshot = registry.scratch.git(worktree.checkout), work.snapshot
+    wanted = {side for record in work.records for side in _paths(record) if path and path in _paths(record)}
+    text, truncated = "", False
+    if not path or wanted:
+        text, truncated = await diff.unified(git, work.base, snapshot.tree, MOST_DIFF, sorted(wanted))
+    open_work = []
+    if snapshot.dirty:
+        open_work = await diff.changed_files(git, snapshot.head.commit or work.base, snapshot.tree)
+    open_paths = {side for record in open_work for side in _paths(record)}
     files = [
         {
             "path": name_of(record.last_path),
@@ -206,13 +221,24 @@ async def difference(registry: WorktreeRegistry, agent: str) -> dict[str, Any] |
             "insertions": (hunks := work.hunks[record.old, record.new]).insertions,
             "deletions": hunks.deletions,
             "binary": hunks.binary,
+            "old": record.old if record.old.strip("0") else None,
+            "new": record.new if record.new.strip("0") else None,
+            "old_mode": record.old_mode if record.old_mode.strip("0") else None,
+            "new_mode": record.new_mode if record.new_mode.strip("0") else None,
+            "uncommitted": not open_paths.isdisjoint(_paths(record)),
         }
         for record in work.records
     ]
+    target = await registry.target()
     return {
         "agent": worktree.name,
-        "branch": work.snapshot.head.branch,
+        "branch": snapshot.head.branch,
         "base": work.base,
+        "head": snapshot.head.commit,
+        "into": target.branch if target is not None else None,
+        "tree": snapshot.tree,
+        "path": str(worktree.checkout.top),
+        "dirty": snapshot.dirty,
         "diff": text,
         "files": files,
         "truncated": truncated,

@@ -20,6 +20,7 @@ from relay.log.encoding import dumps
 from relay.log.events import Event, Lane, NewEvent
 from relay.model import Kind, Message
 from relay.room.dispatch.recovery import SESSION_HOLDER
+from relay.room.entries import changes
 from relay.room.journal import ledger
 from relay.room.journal.admission_rules import Rules
 from relay.room.journal.agent_mentions import pass_on
@@ -40,7 +41,7 @@ async def waiting(tx: Tx, agent: str) -> list[tuple[Job, Message]]:
     if not jobs:
         return []
     rows = await tx.all(Q.messages_by_ids, ids=dumps([job.message_id for job in jobs]))
-    by_id = {row["id"]: message_of_row(row) for row in rows}
+    by_id = {row["id"]: await changes.with_new_text(tx, message_of_row(row)) for row in rows}
     return [(job, by_id[job.message_id]) for job in jobs if job.message_id in by_id]
 
 

@@ -1,6 +1,7 @@
-"""`relay agents doctor`: can each agent take a turn, and does it hear what is said while it works?
+"""`relay agents doctor`: can each agent take a turn, and does it hear what is said while it works? `cost`: what their
+turns cost since midnight.
 
-Invariant: no turn is begun, and nothing is changed: the installed programs are asked (docs/agents.md).
+Invariant: no turn is begun, and nothing is changed: the installed programs are asked, or the room (docs/agents.md).
 """
 
 from __future__ import annotations
@@ -9,16 +10,22 @@ import argparse
 import asyncio
 import json
 from dataclasses import dataclass, replace
+from http.client import HTTPException
 from typing import Any
 
 from relay.agents.command.command import CommandAgent
 from relay.agents.registry import presets
 from relay.app.runtime.built_agents import Built, build
-from relay.base.terminal_text import indented, safe_line
+from relay.app.runtime.daemon_requests import ask_daemon, author_of, state_of
+from relay.base.terminal_text import fail, indented, safe_line
+from relay.config.command_line import script
 from relay.config.loading import load_for_command
 from relay.config.settings import AgentSettings, Settings
 from relay.model import Availability, Hears
+from relay.room.dispatch.usage import Used, dollars
 
+#: Seconds that the room may take.
+ANSWER_S = 30.0
 HEARS = {Hears.BOUNDARY: "hears within the turn", Hears.NEXT: "hears with the next turn"}
 
 
@@ -65,13 +72,18 @@ class Found:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "what", choices=["doctor"], help="look at each agent, and at each program relay knows"
+        "what",
+        choices=["doctor", "cost"],
+        help="doctor: look at each agent, and at each program relay knows; cost: what the agents' turns cost since "
+        "midnight",
     )
     parser.add_argument("--json", action="store_true", help="print what was found as JSON")
 
 
 def run(args: argparse.Namespace) -> int:
-    """The command; its exit code is 1 when no agent can take a turn."""
+    """The command; its exit code is 1 when no agent can take a turn, or the room does not say what they cost."""
+    if args.what == "cost":
+        return _cost(load_for_command(args.config), args.json)
     found = asyncio.run(look(load_for_command(args.config)))
     if args.json:
         print(json.dumps([one.as_json() for one in found]))
@@ -81,6 +93,30 @@ def run(args: argparse.Namespace) -> int:
                 print(indented(line))
     able = any(one.configured and one.settings.enabled and one.seen.installed for one in found)
     return 0 if able else 1
+
+
+def _cost(settings: Settings, as_json: bool) -> int:
+    state = state_of(settings)
+    if state is None:
+        return fail(f"the room is not running; start it with {script('scripts/start.sh')}")
+    try:
+        key, _ = author_of(settings, "")
+        use = ask_daemon(f"{state['url']}/api/usage", timeout_s=ANSWER_S, key=key)
+    except (OSError, HTTPException, ValueError) as error:
+        return fail(f"the room at {state['url']} does not answer ({getattr(error, 'reason', error)})")
+    if as_json:
+        print(json.dumps(use))
+        return 0
+    if not use["agents"]:
+        print("No turn has begun since midnight.")
+        return 0
+    columns = ("turns", "input", "cache_write", "cache_read", "output")
+    heads = "".join(f"{name.replace('_', ' '):>14}" for name in columns)
+    print(f"{'since midnight':<16}{heads}{'dollars':>16}")
+    for name, used in [*use["agents"].items(), ("all", use["total"])]:
+        counts = "".join(f"{used[column]:>14,}" for column in columns)
+        print(f"{safe_line(name, 32):<16}{counts}{dollars(Used(**used)):>16}")
+    return 0
 
 
 async def look(settings: Settings) -> list[Found]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from relay.app.commands import work_changes
 from relay.app.commands.person import OpenRoom, ago, left, parser, run, table
 from relay.app.runtime.identity import WrongUse
 from relay.coordination.tasks.board import Board
@@ -23,42 +24,55 @@ def main(words: list[str]) -> int:
     """The command; gives its exit code."""
     made = parser(
         "work",
-        "Show the tasks, submit one, or reopen one that has ended.",
-        ("list", "show", "submit", "reopen"),
+        "Show the tasks, submit or change one, give one to an agent, import issues, or reopen one that has ended.",
+        ("list", "show", "submit", "edit", "give", "import", "reopen"),
     )
     made.add_argument(
-        "what", nargs="?", metavar="N|TEXT", help="the task's number; submit: what is to be done"
+        "what",
+        nargs="*",
+        metavar="N|TEXT|FILE",
+        help="the task's number; submit: what is to be done; give: numbers, and an agent or `any`; import: a file of "
+        "issues as `gh issue list --json number,title,body,labels,url,state,assignees` writes it, `-` = from a pipe",
     )
     made.add_argument("--all", action="store_true", help="list: what is done too")
     made.add_argument("--status", choices=list(WANTED), metavar="STATUS", help=f"list: {', '.join(WANTED)}")
     made.add_argument("--of-type", metavar="TYPE", help="list: this kind of work")
     made.add_argument("--assignee", metavar="NAME", help="list: who has it, or had it last")
     made.add_argument("--type", default="task", help="submit: the kind of work (task)")
-    made.add_argument("--priority", type=int, default=5, help="submit: 1 is first, 10 last (5)")
+    made.add_argument("--title", help="edit: its new title")
+    made.add_argument("--description", metavar="TEXT", help="edit: Markdown; `-` = from a pipe")
+    made.add_argument("--priority", type=int, help="submit, edit: 1 is first, 10 last (5)")
     made.add_argument(
-        "--depends-on", action="append", default=[], metavar="N", help="submit: a task that comes before"
+        "--depends-on",
+        action="append",
+        default=[],
+        metavar="N",
+        help="submit, edit: a task that comes before (edit: `-` = none)",
     )
     made.add_argument(
         "--on-failed", choices=("block", "cascade", "ignore"), default="block", help="submit (block)"
     )
     made.add_argument(
-        "--file", action="append", default=[], metavar="PATH", help="submit: what its claim locks"
+        "--file",
+        action="append",
+        default=[],
+        metavar="PATH",
+        help="submit, edit: what it will touch, and its claim locks (edit: `-` = nothing)",
     )
     made.add_argument("--input", metavar="JSON", help="submit: the input that its worker gets")
     made.add_argument("--max-attempts", type=int, help="submit: how many attempts at most")
     made.add_argument("--reason", help="reopen: why")
     args = made.parse_args(words)
-    if (args.what is None) != (args.action == "list"):
-        missing = "what is to be done" if args.action == "submit" else "the number of the task"
-        made.error("list takes nothing" if args.action == "list" else f"{args.action} needs {missing}")
-    act = {"list": _listed, "show": _shown, "submit": _submit, "reopen": _reopen}[args.action]
-    texts: dict[str, Callable[[Any], str]] = {
-        "list": _list,
-        "show": _show,
-        "submit": _submitted,
-        "reopen": _reopened,
-    }
-    return run(args, lambda room: act(room, args), texts[args.action])
+    if args.action == "give":
+        return work_changes.give(args)
+    missing = {"submit": "what is to be done", "import": "a file of issues, or `-`"}
+    if args.action == "list" and args.what:
+        made.error("list takes nothing")
+    if args.action != "list" and len(args.what) != 1:
+        needs = missing.get(args.action, "the number of the task")
+        made.error(f"{args.action} needs {needs}" if not args.what else f"{args.action} takes one thing only")
+    act = _ACTS[args.action]
+    return run(args, lambda room: act(room, args), _TEXTS[args.action])
 
 
 async def _listed(room: OpenRoom, args: argparse.Namespace) -> Sequence[Json]:
@@ -90,7 +104,7 @@ def _place(task: Task) -> int:
 
 
 async def _shown(room: OpenRoom, args: argparse.Namespace) -> Json:
-    number = _number(args.what)
+    number = work_changes.task_number(args.what[0])
 
     async def look(tx: Tx) -> Json:
         task = dict(await _board(room).story(tx, number))
@@ -119,9 +133,9 @@ async def _submit(room: OpenRoom, args: argparse.Namespace) -> Json:
     return await room.services.work.submit(
         room.caller,
         args.type,
-        args.what,
+        args.what[0],
         input_data=given,
-        priority=args.priority,
+        priority=5 if args.priority is None else args.priority,
         depends_on=[await _id(room, number) for number in args.depends_on],
         on_failed=args.on_failed,
         files=args.file,
@@ -129,25 +143,22 @@ async def _submit(room: OpenRoom, args: argparse.Namespace) -> Json:
     )
 
 
+async def _edit(room: OpenRoom, args: argparse.Namespace) -> Json:
+    return await work_changes.edit(room, args, work_changes.task_number(args.what[0]))
+
+
 async def _reopen(room: OpenRoom, args: argparse.Namespace) -> Json:
-    done = await room.services.work.reopen(room.caller, await _id(room, args.what), reason=args.reason)
-    return {"number": _number(args.what), **done}
+    done = await room.services.work.reopen(room.caller, await _id(room, args.what[0]), reason=args.reason)
+    return {"number": work_changes.task_number(args.what[0]), **done}
 
 
 async def _id(room: OpenRoom, number: str) -> str:
-    task = await room.store.read(lambda tx: _board(room).get(tx, _number(number)))
+    task = await room.store.read(lambda tx: _board(room).get(tx, work_changes.task_number(number)))
     return task.id
 
 
 def _board(room: OpenRoom) -> Board:
     return Board(claims=room.services.work.claims)
-
-
-def _number(word: str) -> int:
-    named = references.read(word, references.Thing.TASK)
-    if named is None or named[0] is not references.Thing.TASK:
-        raise WrongUse(f"{word[:40]!r} is not a task number, like t12")
-    return named[1]
 
 
 def _list(tasks: list[Json]) -> str:
@@ -180,6 +191,13 @@ def _show(task: Json) -> str:
         lines.append(f"{'waits for' if task['badge'] == 'blocked' else 'depends on'}: {needs}")
     if task["files"]:
         lines.append(f"files: {', '.join(task['files'])}")
+    if task["given"]:
+        given = [f"{one['agent']} ({references.message(one['number'])})" for one in task["given"]]
+        lines.append(f"given to {', '.join(given)}")
+    if task["source"]:
+        lines.append(f"from {task['source']}")
+    if task["body"]:
+        lines += ["", *(f"  {line}" for line in task["body"].splitlines()), ""]
     for name in ("note", "error_message"):
         lines += [f"{name.partition('_')[0]}: {task[name]}"] if task.get(name) else []
     for name in ("input_data", "result"):
@@ -204,3 +222,25 @@ def _submitted(answer: Json) -> str:
 
 def _reopened(answer: Json) -> str:
     return f"Task {references.task(answer['number'])} is open again: a new attempt."
+
+
+def _said(answer: Json) -> str:
+    return str(answer["reason"])
+
+
+_ACTS: dict[str, Callable[[OpenRoom, argparse.Namespace], Awaitable[Any]]] = {
+    "list": _listed,
+    "show": _shown,
+    "submit": _submit,
+    "edit": _edit,
+    "import": work_changes.take_in,
+    "reopen": _reopen,
+}
+_TEXTS: dict[str, Callable[[Any], str]] = {
+    "list": _list,
+    "show": _show,
+    "submit": _submitted,
+    "edit": _said,
+    "import": work_changes.imported,
+    "reopen": _reopened,
+}

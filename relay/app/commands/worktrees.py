@@ -1,4 +1,4 @@
-"""`relay worktrees`: what the agents' worktrees hold, and merging, discarding or removing one.
+"""`relay worktrees`: what the agents' worktrees hold, merging, discarding or removing one, and running its app.
 
 Invariant: with a running room everything goes through its HTTP routes, so that one process touches worktrees; without
 one it is done here, in the same words. Exit code 0 = did it, 1 = could not, 2 = wrong use (`relay.cli`).
@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,9 +24,10 @@ from urllib.parse import urlencode
 from relay.app.runtime import instance
 from relay.app.runtime.daemon_requests import ask_daemon, author_of
 from relay.app.runtime.git_person import git_person
+from relay.app.worktrees.terminal import TENDED, follow, printed, stands_with, taken
 from relay.base.files import read_regular
 from relay.base.terminal_text import fail, indented, safe, tame
-from relay.config.command_line import command
+from relay.config.command_line import command, script
 from relay.config.loading import load_for_command
 from relay.config.settings import Settings
 from relay.model import Refusal
@@ -47,10 +49,11 @@ def _unknown(agent: str) -> CannotDo:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    actions = ("list", "order", "show", "merge", "takeback", "discard", "restore", "abort", "remove")
+    actions = ("list", "order", "show", "merge", "takeback", "discard", "restore", "abort", "remove", *TENDED)
     what = "what to do (list); order: in which order to merge, so that the fewest are set back; "
     what += "takeback: take a merge back from the main branch; "
-    what += "abort: give up a merge of the main branch into the agent's own"
+    what += "abort: give up a merge of the main branch into the agent's own; "
+    what += "run, stop: the app of its branch; setup: set it up again; output: what both printed"
     parser.add_argument("action", nargs="?", choices=actions, default="list", help=what)
     parser.add_argument("agent", nargs="?", metavar="AGENT", help="whose worktree")
     parser.add_argument("--name", help="your name in the room (the one that git has for you)")
@@ -146,6 +149,8 @@ async def _do(settings: Settings, args: argparse.Namespace, *, preview: bool = F
         raise CannotDo(f"{error}, so it is not known whether the room runs") from error
     if record is not None:
         return await _ask_room(settings, args, by, text, preview)
+    if args.action in TENDED:
+        raise CannotDo(f"the room is not running; start it with {script('scripts/start.sh')}")
     from relay.airspace.worktrees.merging.proposal import MergeOptions
 
     async with _here(settings) as service:
@@ -226,6 +231,8 @@ async def _ask_room(
             path, body = f"{base}/takeback", {"commit": args.commit}
         case "restore":
             path, body = f"{base}/restore", {"kept": args.kept or ""}
+        case "output":
+            path, body = f"{base}/app", None
         case _:
             path = f"{base}/{action}"
     try:
@@ -238,6 +245,9 @@ async def _ask_room(
         answer: dict[str, Any] = await asyncio.to_thread(
             ask_daemon, full, timeout_s=PATIENT_S, key=key, body=told
         )
+        if action in ("run", "setup") and answer.get("success"):
+            look = partial(ask_daemon, f"{url}{base}/app", timeout_s=PATIENT_S, key=key)
+            answer = await follow(action, answer, look)
     except HTTPError as error:
         try:
             answer = json.load(error)
@@ -258,6 +268,8 @@ def _shown(action: str, answer: dict[str, Any]) -> str:
         return _diff(answer)
     if action == "merge" and "reason" not in answer:
         return _preview(answer)
+    if action == "output" and "reason" not in answer:
+        return safe(printed(tame(answer)))
     return safe(_text(action, tame(answer)))
 
 
@@ -272,6 +284,7 @@ def _text(action: str, answer: dict[str, Any]) -> str:
         )
     lines = [_row(worktree) for worktree in answer["worktrees"]]
     lines += [f"{name}: {why}" for name, why in answer["troubles"].items()]
+    lines += taken(answer["disk"])
     if answer["trouble"]:
         lines.append(answer["trouble"])
     return "\n".join(lines or ["No agent has a worktree."])
@@ -327,7 +340,8 @@ def _row(worktree: dict[str, Any]) -> str:
     place = worktree["path"]
     if worktree["member"]:
         place = f"at {worktree['member']}" + (", which is away" if worktree["away"] else "")
-    return f"{worktree['agent']}  {where}  {work}; {stands}; {_merges(worktree)}\n  {place}"
+    rest = "".join(f"\n  {line}" for line in stands_with(worktree))
+    return f"{worktree['agent']}  {where}  {work}; {stands}; {_merges(worktree)}\n  {place}{rest}"
 
 
 def _merges(worktree: dict[str, Any]) -> str:

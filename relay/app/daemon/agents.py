@@ -28,7 +28,9 @@ def _guarded(agent: AgentSettings) -> bool:
 
 
 def _about(agent: AgentSettings) -> str:
-    """One line for the dispatcher on what an agent is good at."""
+    """One line on what an agent is good at, for people and for the dispatcher."""
+    if agent.about:
+        return " ".join(agent.about.split())
     preset = presets().get(agent.preset or "")
     return preset.about if preset is not None else ""
 

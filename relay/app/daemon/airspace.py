@@ -39,6 +39,7 @@ from relay.app.guard.asker import Unasked
 from relay.app.wiring.merge_tools import MergeTools
 from relay.app.wiring.request_texts import asked
 from relay.app.wiring.worktree_room import StoredWorktreeRoom
+from relay.app.worktrees.desk import WorktreeDesk
 from relay.config.airspace import AirspaceSettings
 from relay.config.settings import LiveSettings
 from relay.coordination.writes.fencing import LockCheck
@@ -58,7 +59,13 @@ class WorktreeParts:
     """The agents' worktrees: made, watched and merged."""
 
     def __init__(
-        self, store: Store, settings: LiveSettings, judge: LockCheck, roster: Roster, holds: Holds
+        self,
+        store: Store,
+        settings: LiveSettings,
+        judge: LockCheck,
+        roster: Roster,
+        holds: Holds,
+        live: Live,
     ) -> None:
         self._settings, self._roster = settings, roster
         self.merge_tools = MergeTools(lambda: settings.current.merge)
@@ -69,6 +76,7 @@ class WorktreeParts:
         self.actions = WorktreeActions(self.registry, self.branch_updates)
         self.watcher = WorktreeWatcher(self.registry)
         self.turns = TurnWorktrees(self.registry, self.branch_updates)
+        self.desk = room.tended = WorktreeDesk(store, settings, self.registry, live)
 
     async def run(self) -> None:
         """Make the worktrees, and watch them for ever."""
@@ -79,7 +87,8 @@ class WorktreeParts:
         await self.watcher.run()
 
     async def close(self) -> None:
-        """End what merges, once their tasks have ended."""
+        """End what runs and merges there, once their tasks have ended."""
+        await self.desk.close()
         await self.merge_tools.close()
 
     def root_of(self, agent: str) -> Path | None:
@@ -219,6 +228,7 @@ class AirspaceParts:
     async def apply(self) -> None:
         """Take over a changed configuration."""
         await self._worktrees.registry.apply(self._settings.current)
+        self._worktrees.desk.wake()
         self._applied.set()
         self._poke()
 

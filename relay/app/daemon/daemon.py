@@ -134,6 +134,7 @@ class Daemon:
             # From here on: whatever a start takes, it is no absence.
             parts.supervisor.start("fleet", lambda: self._stay_sole(parts.fleet.run))
         await parts.recovery.recover()
+        await asyncio.to_thread(parts.worktrees.desk.end_left)
         await parts.settle_before_work()
         await parts.agent_keys.clear(died_here if is_shared(store) else holder_is_dead)
         await parts.agent_keys.provide(parts.agents.types())
@@ -188,6 +189,9 @@ class Daemon:
             start("fleet-members", parts.fleet.follow)
             start("fleet-people-tell", parts.people.tell)
             start("fleet-people-hear", parts.people.hear)
+            if parts.needs.elsewhere is not None:
+                start("fleet-needs-tell", parts.needs.elsewhere.tell)
+                start("fleet-needs-hear", parts.needs.elsewhere.hear)
             start("fleet-stops", parts.steward.stop_turns)
             lead("fleet-watch", parts.fleet.watch)
         start("transcript", parts.transcript.run)
@@ -200,6 +204,7 @@ class Daemon:
         start("tasks-file", TasksFile(parts.store, settings.tasks_path).run)
         start("config", parts.reload.watch)
         start("worktrees", parts.worktrees.run)
+        start("worktrees-desk", parts.worktrees.desk.run)
         start("attached-sessions", parts.attached.run)
         start("attached-codex", parts.codex_waker.run)
         start("attached-writes", parts.shell_writes.run)
@@ -209,6 +214,7 @@ class Daemon:
         lead("memory-vectors", parts.vectors.run)
         lead("knowledge", parts.knowledge.run)
         lead("knowledge-model", parts.knowledge.read_with_model)
+        lead("notify", parts.teller.run)
         start("timeline-rewinds", parts.settle_rewinds)
         lead("handoffs", parts.handoffs.run)
         lead("explorations", parts.explorations.run)
@@ -220,6 +226,7 @@ class Daemon:
         lead("behaviour-checks", parts.behaviour.run)
         parts.airspace.start(start, lead)
         parts.coordination.start(start, lead)
+        lead(parts.given_tasks.name, parts.given_tasks.run)
         parts.verification.start(start, lead)
         start(
             "metrics",

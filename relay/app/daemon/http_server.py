@@ -13,8 +13,12 @@ import relay
 from relay import faces
 from relay.app.attach.routes import AttachRoutes
 from relay.app.daemon.parts import Parts
+from relay.app.entries.routes import EntryRoutes
 from relay.app.guard.inbox_routes import InboxRoutes
 from relay.app.needs.routes import NeedRoutes
+from relay.app.review.routes import ReviewRoutes
+from relay.app.tasks.routes import TaskRoutes
+from relay.app.worktrees.routes import WorktreeDeskRoutes
 from relay.base.durations import now_iso
 from relay.base.files import write_atomically
 from relay.config.settings import Settings
@@ -100,7 +104,12 @@ def _app(parts: Parts) -> web.Application:
     worktrees, airspace, actions = parts.worktrees, parts.airspace, parts.room.actions
     reader = RequestReader(parts.settings)
     service = WorktreesService(
-        parts.store, worktrees.registry, worktrees.actions, worktrees.watcher, airspace.protocol
+        parts.store,
+        worktrees.registry,
+        worktrees.actions,
+        worktrees.watcher,
+        airspace.protocol,
+        worktrees.desk,
     )
     webhooks = GithubWebhooks(parts.store, parts.settings, reader.limits, parts.verification.workflows.wake)
     app = create_app(
@@ -123,8 +132,13 @@ def _app(parts: Parts) -> web.Application:
     app.add_routes(ExplorationRoutes(parts.store, actions, worktrees.registry, reader).table())
     app.add_routes(ConflictRoutes(parts.store, actions, worktrees.registry, reader).table())
     app.add_routes(NeedRoutes(parts.store, parts.needs, actions, reader).table())
+    app.add_routes(ReviewRoutes(parts.reviews, actions, reader).table())
+    most = parts.settings.current.workspace.max_entry_bytes
+    app.add_routes(EntryRoutes(parts.store, actions, reader, max_entry=most).table())
     app.add_routes(LockRoutes(parts.room, reader).table())
+    app.add_routes(TaskRoutes(parts.store, parts.room, parts.board, worktrees.registry, reader).table())
     app.add_routes(WorktreeRoutes(service, reader).table())
+    app.add_routes(WorktreeDeskRoutes(worktrees.desk, actions, reader).table())
     app.add_routes(TimelineRoutes(parts.store, parts.rewinds, reader, parts.services.locks).table())
     verifier, registry = parts.verification.verifier, worktrees.registry
     app.add_routes(VerificationRoutes(parts.store, actions, registry, reader, verifier.output).table())

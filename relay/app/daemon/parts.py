@@ -31,9 +31,14 @@ from relay.app.merge.exploration.room_actions import ExplorationActions
 from relay.app.merge.exploration.worker import ExplorationWorker
 from relay.app.merge.resolving import ConflictService
 from relay.app.needs.budgets import BudgetOrders
+from relay.app.needs.elsewhere import NeedsElsewhere
 from relay.app.needs.inbox import NeedsInbox
+from relay.app.notify.teller import Teller, inbox_of, tells
+from relay.app.review.reviews import Reviews
+from relay.app.review.suggestions import Suggestions
 from relay.app.runtime.instance import InstanceRecord
 from relay.app.runtime.room_token import RoomToken
+from relay.app.tasks.given_tasks import GivenTasks
 from relay.app.verification.metrics.gauges import MetricGauges
 from relay.app.verification.parts import VerificationParts
 from relay.app.wiring.conflicts.conflict_log import ConflictLog
@@ -48,6 +53,7 @@ from relay.app.wiring.memory.turn_memories import TurnMemories
 from relay.app.wiring.room_actions import TimelineActions
 from relay.app.wiring.timeline import TimelineRecording
 from relay.app.wiring.timeline_journal import TimelineJournal
+from relay.app.worktrees.desk import TendingOrders
 from relay.base.durations import now_iso
 from relay.base.git_checkouts import top_of
 from relay.config.settings import LiveSettings, Settings
@@ -86,6 +92,8 @@ from relay.store.ports import Store
 from relay.timeline.rewind import history
 
 log = structlog.get_logger(__name__)
+#: What the reviews carry out.
+REVIEWING = (actions.ShowReview, actions.MarkReviewed, actions.ApplySuggestion)
 
 
 class Parts:
@@ -108,7 +116,7 @@ class Parts:
         holds = RoomHolds(fold=fold, root=top_of(now.repo))
 
         self.states = AgentStates(store, self.live, self.roster, self.turns)
-        self.worktrees = WorktreeParts(store, settings, judge, self.roster, holds)
+        self.worktrees = WorktreeParts(store, settings, judge, self.roster, holds, self.live)
         services = services_of(
             store,
             settings,
@@ -117,7 +125,8 @@ class Parts:
             changes=RepoChanges(now.repo, self.worktrees.registry),
             checkouts=self.worktrees,
         )
-        board = Board(claims=services.work.claims)
+        self.board = board = Board(claims=services.work.claims)
+        self.given_tasks = GivenTasks(store, board)
         self.airspace = AirspaceParts(
             store,
             settings,
@@ -166,13 +175,14 @@ class Parts:
                 *self.verification.followers,
                 self.verification.statuses,
                 *self.coordination.followers,
+                self.given_tasks,
                 self.memory.follower,
                 self.knowledge.follower,
             ]
         )
 
         self.worktrees.watcher.trees.append(self.timeline.tools.changed)
-        self.permissions = PermissionBroker(store, self.live)
+        self.permissions = PermissionBroker(store, self.live, told=lambda: tells(settings, "permission"))
         self.guard = LockGuard(
             store, judge, self.airspace.guard, self.coordination, self.worktrees, self.timeline.tools
         )
@@ -240,6 +250,13 @@ class Parts:
         self.services.conflicts.standing = self.conflict_service.standing
         self.reload = Reload(settings, self)
         self.needs = NeedsInbox(self.roster, self.turns, board, self.permissions, settings, clock=clock)
+        if not self.fleet.alone:
+            self.needs.elsewhere = NeedsElsewhere(store, self.fleet, self.live, self.needs.own)
+        self.teller = Teller(
+            store, settings, inbox_of(store, self.needs), lambda: self.overview.address, clock
+        )
+        suggestions = Suggestions(store, registry, self.worktrees.actions, self.worktrees.branch_updates)
+        self.reviews = Reviews(store, registry, suggestions, settings)
         handlers = ActionHandlers(
             board,
             self.roster,
@@ -254,11 +271,14 @@ class Parts:
             outside={
                 actions.Resolve: self.conflict_service,
                 actions.RaiseBudget: BudgetOrders(self.reload),
+                **dict.fromkeys(REVIEWING, self.reviews),
+                **dict.fromkeys((actions.RunApp, actions.StopApp, actions.SetUp), self.worktrees.desk),
             },
             orders={
                 actions.Exploring: ExplorationActions(settings, registry),
                 actions.Verifying: self.verification.orders,
                 actions.Needing: self.needs,
+                actions.Tending: TendingOrders(self.worktrees.desk.apps),
             },
         )
         self.steward = Steward(

@@ -48,12 +48,14 @@ class DaemonHooks(TurnHooks):
         exact = any(message.kind is Kind.ADVISORY and "handoff" in message.meta for message in plan.messages)
         if self._landings is not None:
             await self._landings.catch_up()
+        # First: what a setup writes is no change of the turn's.
+        told, env = await self._worktrees.desk.before_turn(plan.agent)
         place = await self._worktrees.turns.before_turn(plan.agent, take_main=take_main, exact=exact)
         if place is None:
             return None
         await self._timeline.turn_began(plan, place)
-        notes = [place.note, await self._timeline.taken_back(plan.agent)]
-        return replace(place, note="\n\n".join(filter(None, notes)))
+        notes = [place.note, told, await self._timeline.taken_back(plan.agent)]
+        return replace(place, note="\n\n".join(filter(None, notes)), env=env)
 
     async def processes_ended(self) -> None:
         await self._transcript.before_end()

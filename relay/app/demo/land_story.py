@@ -21,7 +21,7 @@ from relay.app.demo.stage import LOOK_S, DemoError, Json, Stage, build, open_sta
 from relay.checks.results import Check, State
 from relay.checks.tree_command import TreeCommand
 from relay.git.run import Git, GitError
-from relay.room.steward.markdown import listed
+from relay.model.names import listed
 
 AGENTS = tuple(part.agent for part in PARTS)
 #: Seconds that the tests of the codebase may take.

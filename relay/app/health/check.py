@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 import structlog
 
-from relay.app.health import data, files, fleet, outside, process
+from relay.app.health import data, files, fleet, notify, outside, process
 from relay.app.health.context import Check, CheckContext, Status, failed, survey, warning, with_store
 from relay.app.health.repair import Repaired, repair_stopped
 from relay.app.runtime.instance import DaemonState
@@ -74,6 +74,8 @@ async def look(config: str | None) -> list[Check]:
         checks.append(await _guarded("database", data.database, context))
         for check in data.OF_THE_DATABASE:
             checks.append(await _of_database(check.__name__, check, context))
+        if context.settings.notify:
+            checks.append(await _of_database("notify", notify.notify, context))
         if context.settings.storage == "postgres":
             checks.append(await _of_database("fleet", fleet.members, context))
         checks += [await outside.ollama(context), outside.agents(context), await outside.worktrees(context)]

@@ -11,11 +11,15 @@ import shutil
 from relay.agents.registry import presets
 from relay.airspace.worktrees.registry import EDITORS
 from relay.app.health.context import Check, CheckContext, ok, warning
+from relay.app.worktrees.disk import measure, megabytes
 from relay.base.ollama_client import explain, missing_model, no_model, open_client, shown_host
+from relay.config.command_line import command
 from relay.config.settings import AgentSettings
 from relay.git.checkout import UnusableCheckout, head_of, open_checkout
 
 OLLAMA_S = 5.0
+#: Seconds for which the worktrees are measured.
+MEASURE_S = 10.0
 
 
 async def ollama(context: CheckContext) -> Check:
@@ -71,7 +75,19 @@ async def worktrees(context: CheckContext) -> Check:
     if head.branch is None:
         detail = f"{checkout.top} is on no branch, so agents' work cannot be merged into it"
         return warning("worktrees", detail, "Check out the branch to merge into.")
-    return ok("worktrees", f"of {checkout.top}, which is on {head.branch}")
+    told = f"of {checkout.top}, which is on {head.branch}"
+    cap = settings.worktrees.disk_cap_mb
+    if cap is None:
+        return ok("worktrees", told)
+    size = await asyncio.to_thread(measure, settings.worktrees_dir, most_s=MEASURE_S)
+    takes = f"they take {'' if size.whole else 'at least '}{megabytes(size.bytes)}"
+    if size.bytes <= cap * 1_000_000:
+        return ok("worktrees", f"{told}; {takes} of {megabytes(cap * 1_000_000)}")
+    return warning(
+        "worktrees",
+        f"no new one is made: {takes}, and `worktrees.disk_cap_mb` allows {megabytes(cap * 1_000_000)}",
+        f"{command('worktrees')} shows which are landed: remove one, or raise the limit.",
+    )
 
 
 def _lacks(agent: AgentSettings) -> str:

@@ -11,7 +11,8 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote
 
-from relay.app.runtime.daemon_requests import agents_key, ask_daemon, author_of, state_of
+from relay.app.needs.words import unheard
+from relay.app.runtime.daemon_requests import agents_key, ask_daemon, author_of, state_of, told_no
 from relay.app.runtime.git_person import git_person
 from relay.base.durations import parse_iso, rough_duration
 from relay.base.terminal_text import fail, safe, safe_line, tame
@@ -39,15 +40,26 @@ def main(words: Sequence[str]) -> int:
         key, author = author_of(settings, args.name or git_person(settings.repo, settings.agent_names))
         if args.need is None:
             needs = ask_daemon(url, timeout_s=ANSWER_S, key=key)
-            print(json.dumps(needs) if args.json else safe(_listed(tame(needs))))
+            if args.json:
+                print(json.dumps(needs))
+                return 0
+            print(safe(_listed(tame(needs))))
+            members = ask_daemon(f"{state['url']}/api/state", timeout_s=ANSWER_S, key=key)["fleet"]["members"]
+            if away := [safe_line(each["name"]) for each in members if each["state"] == "away"]:
+                print(f"\n{unheard(away)}")
             return 0
         asked = {**author, "action": args.action, **({"text": args.text} if args.text else {})}
         done = ask_daemon(f"{url}/{quote(args.need, safe='')}", timeout_s=ANSWER_S, key=key, body=asked)
     except HTTPError as error:
-        return _refused(error, args.json)
+        return told_no(error, args.json)
     except (OSError, HTTPException, ValueError) as error:
         return fail(f"the room at {state['url']} does not answer ({getattr(error, 'reason', error)})")
-    print(json.dumps(done) if args.json else safe(str(tame(done)["reason"])))
+    if args.json:
+        print(json.dumps(done))
+    else:
+        print(safe(str(tame(done)["reason"])))
+        if done.get("undo"):
+            print(f"`{safe_line(done['undo'])}` in the room takes it back.")
     return 0 if done.get("success") else 1
 
 
@@ -78,15 +90,3 @@ def _listed(needs: Sequence[dict[str, Any]]) -> str:
             lines.append(f"  {safe_line(action['label'], 40):<28} {typed}")
         lines.append("")
     return "\n".join(lines).rstrip()
-
-
-def _refused(error: HTTPError, as_json: bool) -> int:
-    try:
-        answer = json.loads(error.read())
-        refusal = answer["error"]
-        text = f"{refusal['message']} {refusal.get('fix') or ''}".strip()
-    except (OSError, HTTPException, ValueError, KeyError, TypeError):
-        return fail(f"the room refused it: HTTP {error.code}")
-    if as_json:
-        print(json.dumps(answer))
-    return fail(text, 2 if error.code == 400 else 1)

@@ -11,10 +11,13 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from relay.app.needs import found, since
+from relay.app.needs import found, since, work
+from relay.app.needs.answered import answered_tasks
+from relay.app.needs.elsewhere import NeedsElsewhere
 from relay.app.needs.need import Kind, Need
+from relay.app.needs.words import unheard
 from relay.base.durations import clock_time, parse_iso, rough_duration
-from relay.base.terminal_text import safe_line
+from relay.base.terminal_text import flat
 from relay.config.settings import LiveSettings
 from relay.log import events
 from relay.log.encoding import dumps
@@ -24,10 +27,13 @@ from relay.room.dispatch.budget import DAY_S
 from relay.room.dispatch.permissions import PermissionBroker, code_span
 from relay.room.dispatch.roster import Roster
 from relay.room.dispatch.running import RunningTurns
+from relay.room.steward import markdown
 from relay.store.ports import Tx
 
 #: The setting of the database that says what is put off: `{need: until}`, Unix seconds.
 _LATER = "needs_later"
+#: Needs that one answer of the room shows.
+MOST_SAID = 30
 
 
 class NeedsInbox:
@@ -45,6 +51,8 @@ class NeedsInbox:
     ) -> None:
         self._roster, self._turns, self._board, self._permissions = roster, turns, board, permissions
         self._settings, self._clock = settings, clock
+        #: What other members of the fleet have, and which of them cannot be reached.
+        self.elsewhere: NeedsElsewhere | None = None
 
     async def read(self, tx: Tx) -> list[Need]:
         """What needs a person now, the newest first."""
@@ -55,20 +63,31 @@ class NeedsInbox:
     async def _all(self, tx: Tx, now: float) -> list[Need]:
         members = self._roster.members
         agents = await found.agent_needs(tx, members, now)
+        questions = await found.questions(tx, members, now)
         return [
             *await found.collisions(tx, members),
             *found.permissions(self._permissions.pending),
-            *await found.approval_needs(tx),
-            *await found.conflict_needs(tx),
+            *await work.approval_needs(tx),
+            *await work.conflict_needs(tx),
             *agents,
             *await found.unanswered(tx, members, [need.about for need in agents], now),
             *await found.tasks(tx, self._board),
-            *await found.questions(tx, members, now),
+            *await answered_tasks(tx, self._board, {need.ref for need in questions}),
+            *questions,
             *found.silent(self._working(), self._settings.current.room.silent_after_s, now),
-            *await found.handoff_needs(tx),
-            *await found.exploration_needs(tx),
+            *await work.handoff_needs(tx),
+            *await work.exploration_needs(tx),
             *await found.held(tx),
-            *await found.not_landed(tx, members, now),
+            *await work.not_landed(tx, members, now),
+            *(await self.elsewhere.read(tx) if self.elsewhere else ()),
+        ]
+
+    def own(self) -> list[Need]:
+        """What only this member of the fleet knows of, as it tells it to the others."""
+        quiet_s = self._settings.current.room.silent_after_s
+        return [
+            *found.permissions(self._permissions.pending, numbered=False),
+            *found.silent(self._working(), quiet_s, self._clock()),
         ]
 
     def _working(self) -> dict[str, tuple[float, float]]:
@@ -89,7 +108,7 @@ class NeedsInbox:
     async def carry_out(self, tx: Tx, action: Needing, *, by: str, cause: Sequence[str] = ()) -> str:
         """`/inbox`, `/since` and `/later`; the room's answer, as markdown. Raises Refusal."""
         if isinstance(action, ShowNeeds):
-            return said(await self.read(tx), self._clock())
+            return said(await self.read(tx), self._clock(), self.elsewhere.away if self.elsewhere else ())
         if isinstance(action, ShowSince):
             return since.said(await self.since(tx, action.after, reader=by), self._clock())
         assert isinstance(action, PutOff)
@@ -116,19 +135,26 @@ async def _put_off(tx: Tx) -> dict[str, float]:
     return dict(json.loads(await events.setting(tx, _LATER) or "{}"))
 
 
-def said(needs: Sequence[Need], now: float) -> str:
-    """The inbox for people, as markdown. Pure."""
+def said(needs: Sequence[Need], now: float, away: Sequence[str] = ()) -> str:
+    """The inbox for people, as markdown in which texts of others shape nothing. `away`: members of the fleet that
+    cannot be reached. Pure."""
+    unknown = f"\n\n{markdown.plain(unheard(away))}" if away else ""
     if not needs:
-        return "Nothing needs you."
+        return f"Nothing needs you.{unknown}"
     many = len(needs) != 1
     lines = [f"{len(needs)} thing{'s' * many} need{'s' * (not many)} you:", ""]
-    for need in needs:
+    for need in needs[:MOST_SAID]:
         age = rough_duration(max(0.0, now - need.at))
-        lines.append(f"- **{safe_line(need.about)}**, {age} ago: {safe_line(need.text)}")
-        lines += [f"  - {button.label}: `{_typed(button.as_json())}`" for button in need.actions]
-    return "\n".join(lines)
+        lines.append(f"- **{markdown.plain(need.about)}**, {age} ago: {markdown.plain(need.text)}")
+        lines += [
+            f"  - {markdown.plain(button['label'])}: {markdown.path(_typed(button))}"
+            for button in need.as_json()["actions"]
+        ]
+    if len(needs) > MOST_SAID:
+        lines.append(f"- and {len(needs) - MOST_SAID} more: the page and `relay inbox` show all.")
+    return "\n".join(lines) + unknown
 
 
 def _typed(button: dict[str, Any]) -> str:
     asks = f" <{button['asks']}>" if button["asks"] else ""
-    return f"{button['command']}{asks}"
+    return flat(f"{button['command']}{asks}")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from relay.base.durations import iso
+from relay.base.terminal_text import safe_line
 from relay.model import Fault, Refusal
-from relay.model.actions import Action
+from relay.model.actions import Action, PutOff, of_json
 
 Json = dict[str, Any]
+#: Characters of a need's text, of what it is about and of a button, as every interface gets them: one line each.
+MOST_TEXT, MOST_ABOUT, MOST_LABEL = 600, 120, 80
 
 
 class Kind(StrEnum):
@@ -31,22 +34,45 @@ class Kind(StrEnum):
     HELD = "held"
     NOT_LANDED = "not_landed"
 
+    @property
+    def urgent(self) -> bool:
+        """It keeps somebody from working, or is refused when nobody answers."""
+        return self in (Kind.COLLISION, Kind.PERMISSION, Kind.CONFLICT, Kind.FAILED_AGENT)
+
+    @property
+    def called(self) -> str:
+        """What people call it. The page has the same words (web/src/needs/words.ts)."""
+        return _TITLES.get(self, self.value.replace("_", " ").capitalize())
+
+
+_TITLES = {
+    Kind.BUDGET: "Budget spent",
+    Kind.UNANSWERED: "Not answered",
+    Kind.TASK: "Failed task",
+    Kind.EXPLORATION: "Variants",
+    Kind.HELD: "Talk is held",
+    Kind.NOT_LANDED: "Did not land",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class NeedAction:
     """A button. `name`: one word, its own among those of its need; `action`: what it orders. `asks`: the field of the
-    action that the person's own text becomes, "" = none; `asked`: what the text is, in words."""
+    action that the person's own text becomes, "" = none; `asked`: what the text is, in words. `undo`: what takes it
+    back, None = nothing does."""
 
     name: str
     label: str
     action: Action
     asks: str = ""
     asked: str = ""
+    undo: Action | None = None
 
     def ordered(self, text: str | None) -> Action:
         """The action, with the person's text where it takes one. Raises Refusal."""
-        text = (text or "").strip()
-        if bool(text) != bool(self.asks):
+        # Lines of a file keep what they begin with.
+        text = (text or "").strip("\r\n") if self.asks == "lines" else (text or "").strip()
+        if bool(text.strip()) != bool(self.asks):
             fix = f"Send `text`: {self.asked}." if self.asks else "Send no `text`."
             wrong = "needs a text" if self.asks else "takes no text"
             raise Refusal(f"{self.label} {wrong}.", fix, Fault.MALFORMED)
@@ -57,10 +83,15 @@ class NeedAction:
         that there is one; null = it has none."""
         return {
             "name": self.name,
-            "label": self.label,
+            "label": safe_line(self.label, MOST_LABEL),
             "command": self.action.line(),
             "asks": self.asked or None,
         }
+
+
+def later(label: str, need: str, name: str = "later") -> NeedAction:
+    """The button that puts a need off."""
+    return NeedAction(name, label, PutOff(need), undo=PutOff(need, undo=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +117,38 @@ class Need:
         known = ", ".join(action.name for action in self.actions) or "none"
         raise Refusal(f"{self.id} has no action {name[:40]!r}.", f"It has: {known}.", Fault.MALFORMED)
 
+    def as_value(self) -> Json:
+        """All of it as a JSON value, for another member of the fleet."""
+        actions = [
+            {**asdict(each), "action": each.action.as_json(), "undo": each.undo and each.undo.as_json()}
+            for each in self.actions
+        ]
+        short = {"about": safe_line(self.about, MOST_ABOUT), "text": safe_line(self.text, MOST_TEXT)}
+        whole = {name: getattr(self, name) for name in ("id", "at", "ref", "ends")}
+        return {**whole, **short, "kind": self.kind.value, "actions": actions}
+
+    @classmethod
+    def of_value(cls, value: Json) -> Need:
+        """As `as_value` gave it."""
+        buttons = tuple(
+            NeedAction(
+                **{
+                    **each,
+                    "action": of_json(each["action"]),
+                    "undo": of_json(each["undo"]) if each["undo"] else None,
+                }
+            )
+            for each in value["actions"]
+        )
+        return cls(**{**value, "kind": Kind(value["kind"]), "actions": buttons})
+
     def as_json(self) -> Json:
         return {
             "id": self.id,
             "kind": self.kind.value,
             "at": iso(self.at),
-            "about": self.about,
-            "text": self.text,
+            "about": safe_line(self.about, MOST_ABOUT),
+            "text": safe_line(self.text, MOST_TEXT),
             "ref": self.ref or None,
             "ends_at": None if self.ends is None else iso(self.ends),
             "actions": [action.as_json() for action in self.actions],

@@ -50,7 +50,8 @@ class NeedRoutes:
         return answer({**came.as_json(), "line": line(came)})
 
     async def act(self, request: web.Request) -> web.Response:
-        """`{name, action, text?}` -> `{success, reason}`. 404: nothing needs anybody by that id any more."""
+        """`{name, action, text?}` -> `{success, reason, undo}`. `undo`: the command that takes it back, or null. 404:
+        nothing needs anybody by that id any more."""
         body = await self._reader.body(request, "action", "text")
         if not request[CREDENTIAL].person:
             message = "Only a person acts on the inbox, and this is an agent's key."
@@ -63,8 +64,10 @@ class NeedRoutes:
                 "GET /api/needs.",
                 Fault.UNKNOWN,
             )
-        action = need.action(name).ordered(text)
-        return answer((await self._actions.act(action, by=self._reader.speaker(request, body))).as_json())
+        button = need.action(name)
+        done = await self._actions.act(button.ordered(text), by=self._reader.speaker(request, body))
+        back = button.undo.line() if done.success and button.undo is not None else None
+        return answer({**done.as_json(), "undo": back})
 
     async def _needs(self) -> list[Need]:
         return await self._store.read(self._inbox.read)

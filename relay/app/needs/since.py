@@ -21,6 +21,7 @@ from relay.model import Fault, Kind, Message, Refusal, references
 from relay.room.journal.ledger import Q
 from relay.room.journal.pages import row_at
 from relay.room.journal.values import message_of_row
+from relay.room.steward import markdown
 from relay.store.ports import Tx
 from relay.verification.landing import journal as landings
 from relay.verification.landing.entry import EntryState
@@ -187,7 +188,10 @@ def line(since: Since) -> str:
 
 
 def said(since: Since, now: float) -> str:
-    """`/since` as markdown. Pure."""
+    """`/since` as markdown, in which the sentences shape nothing. Pure."""
     lines = [f"In {rough_duration(max(0.0, now - since.at))}: {line(since)}.", ""]
-    lines += [f"- **{one.speaker}** ({references.message(one.number)}): {one.text}" for one in since.lines]
+    lines += [
+        f"- **{markdown.plain(one.speaker)}** ({references.message(one.number)}): {markdown.plain(one.text)}"
+        for one in since.lines
+    ]
     return "\n".join(lines).rstrip()

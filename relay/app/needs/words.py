@@ -1,8 +1,36 @@
-"""What people and agents wrote, without code, marks and footers. Pure."""
+"""The words of a need: on one line, and short. Pure."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+
+from relay.base.terminal_text import flat
+
+#: Characters of an agent's own words in a need.
+MOST_WORDS = 240
+
+
+def short(text: str, most: int = MOST_WORDS) -> str:
+    line = flat(text)
+    return line if len(line) <= most else f"{line[: most - 1]}…"
+
+
+def sentence(text: str) -> str:
+    text = text[:1].upper() + text[1:]
+    return text if text.endswith((".", "?", "!", "…")) else f"{text}."
+
+
+def named(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - 3} more" if len(paths) > 3 else ""
+    return ", ".join(short(path, 120) for path in paths[:3]) + more
+
+
+def unheard(away: Sequence[str]) -> str:
+    """What is not known of members of the fleet that cannot be reached. Pure."""
+    named = " and ".join(away)
+    return f"{named} cannot be reached: what agents there ask for, and whether they are silent, is not known."
+
 
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 #: Marks of emphasis and code, but no underscore inside a word.
@@ -16,4 +44,5 @@ def prose(body: str) -> str:
 
 
 def unmarked(text: str) -> str:
+    """The text without the marks of emphasis and code."""
     return _MARKS.sub("", text)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from http.client import HTTPException
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import ProxyHandler, Request, build_opener
 
 from relay.base.files import read_regular
+from relay.base.terminal_text import fail
 from relay.config.settings import Settings
 
 
@@ -41,3 +44,16 @@ def ask_daemon(url: str, *, timeout_s: float, key: str = "", body: dict[str, Any
     # The room is on this machine: a proxy from the environment has no business here.
     with build_opener(ProxyHandler({})).open(request, timeout=timeout_s) as answer:
         return json.load(answer)
+
+
+def told_no(error: HTTPError, as_json: bool) -> int:
+    """Say why the daemon refused a request; the command's exit code."""
+    try:
+        answer = json.loads(error.read())
+        refusal = answer["error"]
+        text = f"{refusal['message']} {refusal.get('fix') or ''}".strip()
+    except (OSError, HTTPException, ValueError, KeyError, TypeError):
+        return fail(f"the room refused it: HTTP {error.code}")
+    if as_json:
+        print(json.dumps(answer))
+    return fail(text, 2 if error.code == 400 else 1)

@@ -207,9 +207,9 @@ class LandingQueue:
                 continue
             if not self._is_held(entry, main) and not await self._has_come(entry):
                 continue
-            if await self._git.has(main, entry.at_commit):
+            if there := await self._git.landed_as(main, entry):
                 # Whoever was killed behind the move finds it done, and so does who merged it by hand.
-                await self._record.landed(entry, await self._git.merged_as(main, entry.at_commit))
+                await self._record.landed(entry, there, kept=await self._git.keep(entry))
             elif not self._is_held(entry, main) and await self._approvals.approved(entry, main):
                 ready.append(entry)
         return ready
@@ -385,6 +385,7 @@ class LandingQueue:
         if await self._in_vain([link.entry for link in links], main):
             return False
         try:
+            kept = [await self._git.keep(link.entry) for link in links]
             left = await self._git.move(links, main)
         except (Moved, MainMoved):
             return False
@@ -393,8 +394,8 @@ class LandingQueue:
             for link in links:
                 self._again_at[link.entry.number] = time.monotonic() + POLL_S
             return False
-        for link, why in zip(links, left, strict=True):
-            await self._record.landed(link.entry, link.commit, link, tested, why)
+        for link, why, ref in zip(links, left, kept, strict=True):
+            await self._record.landed(link.entry, link.commit, link, tested, why, ref)
         self._registry.wake.set()
         return True
 

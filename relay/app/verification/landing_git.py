@@ -14,9 +14,9 @@ from dataclasses import dataclass, replace
 
 from relay.airspace.pair_facts import SemanticConflict
 from relay.airspace.worktrees.branch_updates import BranchUpdates
-from relay.airspace.worktrees.lifecycle import is_ancestor
+from relay.airspace.worktrees.lifecycle import KEPT, folder_name, is_ancestor
 from relay.airspace.worktrees.merging.merge_into_main import IN_THE_WAY, BranchMerger
-from relay.airspace.worktrees.merging.proposal import MergeSource, Proposal
+from relay.airspace.worktrees.merging.proposal import MergeOptions, MergeSource, Proposal
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.room import Unchecked
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
@@ -43,6 +43,11 @@ class Link:
     proposal: Proposal
     across: tuple[str, ...] = ()
     look: Approval | None = None
+
+
+def squash_of(entry: Entry) -> str:
+    """The trailer by which the one commit of an entry's work is known again on the main branch."""
+    return f"Squashed-From: {entry.at_commit} (landing {entry.number})"
 
 
 class Moved(Exception):
@@ -100,11 +105,26 @@ class LandingGit:
         except GitError:
             return False  # what git has not here, as of a clone that is gone, the main branch has not either
 
-    async def merged_as(self, main: str, commit: str) -> str:
-        """The main branch's commit that brought this one in."""
-        asked = ("rev-list", "--first-parent", "--ancestry-path", "--reverse", f"{commit}..{main}")
-        found = await self.git.maybe(*asked)
-        return found.split()[0] if found else commit
+    async def landed_as(self, main: str, entry: Entry) -> str:
+        """The main branch's commit that brought the entry's work in; empty: it has not got it."""
+        commit = entry.at_commit
+        if await self.has(main, commit):
+            asked = ("rev-list", "--first-parent", "--ancestry-path", "--reverse", f"{commit}..{main}")
+            found = await self.git.maybe(*asked)
+            return found.split()[0] if found else commit
+        if not entry.squash:
+            return ""
+        asked = ("log", "--first-parent", "--format=%H", "--fixed-strings", f"--grep={squash_of(entry)}")
+        return ((await self.git.maybe(*asked, f"{commit}..{main}", "--")) or "").partition("\n")[0]
+
+    async def keep(self, entry: Entry) -> str:
+        """The ref that holds the commits of which one is made; empty: the entry is merged, or they are elsewhere."""
+        lifecycle, main = self._registry.lifecycle, self._registry.main
+        if not entry.squash or lifecycle is None or main is None or await self.is_elsewhere(entry):
+            return ""
+        asked = ("for-each-ref", "--count=1", "--format=%(refname)", f"--points-at={entry.at_commit}")
+        held = await main.git.maybe(*asked, f"{KEPT}{folder_name(entry.agent)}/")
+        return held or await lifecycle.hold(entry.agent, entry.at_commit)
 
     def worktree(self, agent: str) -> TrackedWorktree:
         worktree = self._registry.find(agent)
@@ -125,7 +145,8 @@ class LandingGit:
             source = self._source(entry, worktree)
         merger = await self.merger()
         try:
-            merged = await merger.merge_onto(source, entry.asker, onto)
+            options = MergeOptions(entry.squash, trailers=(squash_of(entry),) if entry.squash else ())
+            merged = await merger.merge_onto(source, entry.asker, onto, options)
         except Refusal as refusal:
             if refusal.code == IN_THE_WAY and self._common is not None:
                 self._common.note_in_the_way((await merger.target())[1], entry.at_commit)
@@ -226,6 +247,7 @@ class LandingGit:
                 if snapshot.dirty or snapshot.head != Head(entry.branch, entry.at_commit):
                     return "its worktree has other work, and stays as it is"
                 side = replace(self._source(entry, worktree), snapshot=snapshot)
+                await self.keep(entry)
                 return await merger.follow(side, entry.branch, entry.at_commit, commit)
         except (Refusal, GitError, WorktreeGone, OSError) as error:
             return f"its worktree could not be updated ({error})"

@@ -89,7 +89,10 @@ class LandingRecord:
         link: Link | None = None,
         tested: Verification | None = None,
         left: str = "",
+        kept: str = "",
     ) -> None:
+        """Of work that is on the main branch as `commit`. `left`: why its worktree did not follow; `kept`: the ref
+        that holds the commits of which one was made."""
         results = []
         if tested is not None:
             number = tested.number
@@ -97,7 +100,9 @@ class LandingRecord:
         agreed = await self._store.read(lambda tx: approvals.agreed(tx, entry.approval))
         carried = await self._carried(entry, commit)
         text = words.landed(entry, link, tested, results, left, agreed, carried)
-        details = words.details(link, tested)
+        text += f" {entry.branch} as it was is kept in `{kept}`." if kept else ""
+        details = {**words.details(link, tested), "kept": kept or None}
+        details |= {"method": "squash" if entry.squash else "merge"}
         change = WorktreeChange(MERGED, entry.agent, entry.branch, entry.asker, text, commit, details)
         verification = tested.number if tested is not None else entry.verification
         more = {"tested": tested is not None and tested.state is State.PASSED}
@@ -111,7 +116,7 @@ class LandingRecord:
             if now.state is EntryState.ASKED or now.at_commit != entry.at_commit:
                 # Asked once more between the main branch's move and this: for newer work, which has not landed. In a
                 # fleet its member may have looked at that work by now.
-                await journal.ask(tx, now.agent, by=now.asker, task=now.task)
+                await journal.ask(tx, now.agent, by=now.asker, task=now.task, squash=now.squash)
 
         with suppress(_Said):
             await self._registry.room.record(change, also)

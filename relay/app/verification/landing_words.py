@@ -90,7 +90,8 @@ def landed(
     proposal = link.proposal
     text = (
         f"{entry.branch} of {entry.agent} landed on {proposal.into}, as {entry.asker} asked: "
-        f"{proposal.files} file{'s' * (proposal.files != 1)}, {how(tested, results, bool(agreed))}."
+        f"{proposal.files} file{'s' * (proposal.files != 1)}{' as one commit' * entry.squash}, "
+        f"{how(tested, results, bool(agreed))}."
     )
     for each in [*agreed, *([link.look] if link.look is not None else [])]:
         text += f" {approved(each)}"
@@ -136,7 +137,7 @@ def how(tested: Verification | None, results: Sequence[Result], agreed: bool = F
 
 def details(link: Link | None, tested: Verification | None) -> dict[str, Any]:
     """What the event of the merge says beside."""
-    found: dict[str, Any] = {"method": "merge", "kept": None, "landed": True}
+    found: dict[str, Any] = {"landed": True}
     if link is not None:
         proposal = link.proposal
         found |= {"into": proposal.into, "files": proposal.files, "committed": False}

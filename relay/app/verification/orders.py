@@ -20,8 +20,8 @@ from relay.model.actions import (
     Verify,
     Verifying,
 )
+from relay.model.names import listed
 from relay.room.dispatch.permissions import code_span
-from relay.room.steward.markdown import listed
 from relay.store.ports import Tx
 from relay.verification import approvals, journal
 from relay.verification.approvals import Answer
@@ -81,12 +81,13 @@ class VerificationOrders:
             if not (known or self._elsewhere(agent)) and self._registry.surveyed.is_set():
                 raise Refusal(f"{agent} has no worktree, so there is no branch of it to land.", "")
         for agent in agents:
-            await landings.ask(tx, agent, by=by, cause=cause)
+            await landings.ask(tx, agent, by=by, cause=cause, squash=action.squash)
         waiting = len(await landings.open_entries(tx))
         ahead = waiting - len(agents)
         behind = f", behind {ahead} other{'s' * (ahead != 1)}" if ahead > 0 else ""
         verb = "is" if len(agents) == 1 else "are"
-        return f"{listed(list(agents))} {verb} in the landing queue{behind}. `/land` shows it."
+        how = ", to land as one commit" + " each" * (len(agents) > 1) if action.squash else ""
+        return f"{listed(list(agents))} {verb} in the landing queue{behind}{how}. `/land` shows it."
 
     async def _verify(
         self, tx: Tx, number: int | None, agent: str | None, by: str, cause: Sequence[str]

@@ -12,9 +12,10 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import structlog
 
@@ -54,6 +55,16 @@ _MOST = 200
 _COARSE_S = 2.0
 
 
+class Tended(Protocol):
+    """What the worktrees' desk does (`relay.app.worktrees.desk`), which stands above this folder."""
+
+    def leaving(self, agent: str, by: str, done: str) -> AbstractAsyncContextManager[None]: ...
+
+    async def check_space(self, agent: str) -> None: ...
+
+    def wake(self) -> None: ...
+
+
 class StoredWorktreeRoom(WorktreeRoom):
     """The room of this store; `judge` knows its locks. `tools`: what joins and tests merges, None = git alone merges;
     `folder`: where merged trees are exported; `voice`: asks agents, None = people alone are asked."""
@@ -68,6 +79,8 @@ class StoredWorktreeRoom(WorktreeRoom):
     ) -> None:
         self._store, self._judge = store, judge
         self._tools, self._folder, self._voice = tools, folder, voice
+        #: Of a running room: the worktrees as people work with them; None = nothing runs there, and none is too big.
+        self.tended: Tended | None = None
 
     async def join(self, git: Git, ours: str, theirs: str, merge: Merge) -> Merge:
         if self._tools is None:
@@ -212,6 +225,9 @@ class StoredWorktreeRoom(WorktreeRoom):
     async def record(
         self, change: WorktreeChange, also: Callable[[Any], Awaitable[None]] | None = None
     ) -> None:
+        if self.tended is not None:
+            self.tended.wake()
+
         async def work(tx: Tx) -> None:
             lane = Lane("room", f"worktree:{ledger.new_id()}", short=True)
             new = NewEvent(
@@ -238,6 +254,15 @@ class StoredWorktreeRoom(WorktreeRoom):
                     log.warning("change of a worktree not recorded", error=str(error), **change.as_json())
                     return
                 await asyncio.sleep(wait)
+
+    @asynccontextmanager
+    async def leaving(self, agent: str, by: str, done: str) -> AsyncIterator[None]:
+        async with self.tended.leaving(agent, by, done) if self.tended is not None else nullcontext():
+            yield
+
+    async def check_space(self, agent: str) -> None:
+        if self.tended is not None:
+            await self.tended.check_space(agent)
 
     async def report_trouble(self, trouble: str, member: str) -> None:
         """Again only when the reason is another."""

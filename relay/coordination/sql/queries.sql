@@ -4,6 +4,9 @@ SELECT * FROM work_queue WHERE number = :number
 -- name: task_by_id
 SELECT * FROM work_queue WHERE id = :id
 
+-- name: task_by_source
+SELECT * FROM work_queue WHERE source = :source
+
 -- name: shown_tasks
 SELECT * FROM work_queue WHERE archived_at IS NULL ORDER BY number
 
@@ -17,11 +20,11 @@ SELECT * FROM work_queue ORDER BY number
 INSERT INTO work_queue (id, number, task_type, task_description, input_data, priority, rank, status, depends_on,
   claimed_by, claimed_at, lease_until, fence, attempts, result, error_message, created_by, created_at, updated_at,
   completed_at, archived_at, claimed_session, claimed_type, not_before, max_attempts, lease_s, on_failed, files, note,
-  past_claims)
+  past_claims, given, source, source_sha)
 VALUES (:id, :number, :task_type, :task_description, :input_data, :priority, :rank, :status, :depends_on,
   :claimed_by, :claimed_at, :lease_until, :fence, :attempts, :result, :error_message, :created_by, :created_at,
   :updated_at, :completed_at, :archived_at, :claimed_session, :claimed_type, :not_before, :max_attempts, :lease_s,
-  :on_failed, :files, :note, :past_claims)
+  :on_failed, :files, :note, :past_claims, :given, :source, :source_sha)
 ON CONFLICT (id) DO UPDATE SET task_type = excluded.task_type, task_description = excluded.task_description,
   input_data = excluded.input_data, priority = excluded.priority, rank = excluded.rank, status = excluded.status,
   depends_on = excluded.depends_on, claimed_by = excluded.claimed_by, claimed_at = excluded.claimed_at,
@@ -30,7 +33,8 @@ ON CONFLICT (id) DO UPDATE SET task_type = excluded.task_type, task_description 
   completed_at = excluded.completed_at, archived_at = excluded.archived_at,
   claimed_session = excluded.claimed_session, claimed_type = excluded.claimed_type, not_before = excluded.not_before,
   max_attempts = excluded.max_attempts, lease_s = excluded.lease_s, on_failed = excluded.on_failed,
-  files = excluded.files, note = excluded.note, past_claims = excluded.past_claims
+  files = excluded.files, note = excluded.note, past_claims = excluded.past_claims, given = excluded.given,
+  source = excluded.source, source_sha = excluded.source_sha
 
 -- name: forget_tasks
 DELETE FROM work_queue

@@ -18,14 +18,15 @@ from typing import Any
 import uuid_utils
 
 from relay.coordination.locks.lock import Loss
+from relay.coordination.tasks import edits, task_events, transitions, why_not
 from relay.coordination.tasks import task as work
-from relay.coordination.tasks import task_events, transitions
 from relay.coordination.tasks.claims import Claims
-from relay.coordination.tasks.task import Task
-from relay.coordination.tasks.task_events import TASK_EVENTS, By, Change, Pair, Q, pairs_of
+from relay.coordination.tasks.edits import Edit, Issue, TakenIn
+from relay.coordination.tasks.task import Given, Status, Task
+from relay.coordination.tasks.task_events import By, Change, Pair, Q, pairs_of
 from relay.log import events
 from relay.log.encoding import dumps
-from relay.log.events import Event, Lane
+from relay.log.events import Lane
 from relay.model import Refusal, references
 from relay.store.ports import StoreError, Tx
 
@@ -65,14 +66,43 @@ class Changed:
             return f"moved {many} to {self.task.column} ({_told(self.tasks)})"
         if self.change is Change.RENAMED:
             return f"renamed task {self.task.ref}: {self.task.title}"
+        if self.change is Change.EDITED:
+            return f"changed the {self._fields()} of {_told(self.tasks)}" + self._title()
+        if self.change is Change.GIVEN:
+            return f"gave {_told(self.tasks)} to {self.task.claimed_by}" + self._title()
+        if self.change is Change.IMPORTED:
+            return f"imported {many} ({_told(self.tasks)})"
+        if self.change is Change.ARCHIVED:
+            return f"took {_told(self.tasks)} off the board" + self._title()
         return f"cleared {many} off the board ({_told(self.tasks)})"
 
+    def _title(self) -> str:
+        return f": {self.task.title}" if len(self.tasks) == 1 else ""
 
+    def _fields(self) -> str:
+        """What is other than it was, in words."""
+        before = self.before[0]
+        assert before is not None
+        return " and ".join(word for word, value in _FIELDS.items() if value(before) != value(self.task))
+
+
+#: What people change of a task, by its word in a command.
+_FIELDS: dict[str, Callable[[Task], object]] = {
+    "title": lambda task: task.title,
+    "description": lambda task: task.body,
+    "priority": lambda task: task.priority,
+    "files": lambda task: task.files,
+    "dependencies": lambda task: task.depends_on,
+}
 _UNDID = {
     Change.CREATED: "a new task",
     Change.MOVED: "a move",
     Change.MOVED_ALL: "a move of all",
     Change.RENAMED: "a new title",
+    Change.EDITED: "a change of a task",
+    Change.GIVEN: "that a task was given",
+    Change.ARCHIVED: "that a task was taken off the board",
+    Change.IMPORTED: "an import",
     Change.CLEARED: "the clearing of the board",
     Change.UNDONE: "an undo",
 }
@@ -104,11 +134,13 @@ class Board:
         by: str,
         lane: Lane,
         cause: Sequence[str] = (),
+        body: str = "",
         priority: int = 5,
         task_type: str = "task",
         input_data: Any = None,
     ) -> Changed:
-        """Put a new pending task on the board. `priority` 1 (first) to 10. Raises Refusal."""
+        """Put a new pending task on the board. `body`: its description, Markdown; `priority` 1 (first) to 10. Raises
+        Refusal."""
         if not 1 <= priority <= 10:
             raise Refusal(f"There is no priority {priority}.", "1 is the first, 10 the last.")
         now = await self._now(tx)
@@ -116,7 +148,7 @@ class Board:
             id=str(uuid_utils.uuid7()),
             number=0,
             task_type=task_type,
-            task_description=work.clean_title(title),
+            task_description=edits.description(work.clean_title(title), body),
             input_data=json.loads(json.dumps(input_data)),
             priority=priority,
             rank=work.rank(now, priority),
@@ -166,6 +198,145 @@ class Board:
         text = work.retitled(task.task_description, wanted)
         after = replace(task, task_description=text, updated_at=await self._now(tx))
         return await self._record(tx, Change.RENAMED, [(task, after)], by=by, lane=lane, cause=cause)
+
+    async def edit(
+        self,
+        tx: Tx,
+        numbers: Sequence[int],
+        changes: Mapping[str, Any],
+        *,
+        by: str,
+        lane: Lane,
+        cause: Sequence[str] = (),
+    ) -> Changed:
+        """Change what tasks say of themselves (`changes`: fields of `Edit`). Raises Refusal: nothing would change, a
+        value is none, a dependency is unknown or closes a circle."""
+        edit = Edit(**changes)
+        await self._take_back(tx)
+        now = await self._now(tx)
+        tasks = [await self.get(tx, number) for number in dict.fromkeys(numbers)]
+        edited = [(task, await edits.edited(tx, task, edit, now=now)) for task in tasks]
+        pairs: list[Pair] = [(task, after) for task, after in edited if not work.same_text(task, after)]
+        if not pairs:
+            raise Refusal(f"{_told(tasks)} {'is' if len(tasks) == 1 else 'are'} like that already.")
+        return await self._record(tx, Change.EDITED, pairs, by=by, lane=lane, cause=cause)
+
+    async def move_some(
+        self, tx: Tx, numbers: Sequence[int], to: str, *, by: str, lane: Lane, cause: Sequence[str] = ()
+    ) -> Changed:
+        """Move these tasks to the column `to`; those that are there stay. Raises Refusal when none would move."""
+        column, now = work.column(to), await self._now(tx)
+        await self._take_back(tx)
+        tasks = [await self.get(tx, number) for number in dict.fromkeys(numbers)]
+        pairs: list[Pair] = [
+            (task, transitions.moved(task, column, by=by, now=now, fence=await task_events.next_fence(tx)))
+            for task in tasks
+            if task.column is not column
+        ]
+        if not pairs:
+            raise Refusal(f"{_told(tasks)} {'is' if len(tasks) == 1 else 'are'} {column} already.")
+        return await self._record(tx, Change.MOVED_ALL, pairs, by=by, lane=lane, cause=cause)
+
+    async def archive(
+        self, tx: Tx, numbers: Sequence[int], *, by: str, lane: Lane, cause: Sequence[str] = ()
+    ) -> Changed:
+        """Take these tasks off the board. Raises Refusal."""
+        now = await self._now(tx)
+        await self._take_back(tx)
+        tasks = [await self.get(tx, number) for number in dict.fromkeys(numbers)]
+        pairs: list[Pair] = [
+            (task, transitions.archived(task, now=now, fence=await task_events.next_fence(tx)))
+            for task in tasks
+        ]
+        return await self._record(tx, Change.ARCHIVED, pairs, by=by, lane=lane, cause=cause)
+
+    async def givable(self, tx: Tx, number: int) -> Task:
+        """The task, which can be given to an agent now. Raises Refusal: it is done, waits for others (it says which),
+        or an agent's session has claimed it."""
+        await self._take_back(tx)
+        task = await self.get(tx, number)
+        if task.status is Status.BLOCKED:
+            (why,) = await why_not.blocked(tx, task)
+            fix = f"Give it then; `/task {task.ref} depends -` lets it wait for none."
+            raise Refusal(f"{task.ref} waits for others: {why['message']}", fix)
+        transitions.given(task, Given("", 0, ""), now=0.0, fence=0)
+        return task
+
+    async def give(
+        self,
+        tx: Tx,
+        number: int,
+        agent: str,
+        message: tuple[str, int],
+        *,
+        by: str,
+        lane: Lane,
+        cause: Sequence[str] = (),
+    ) -> Changed:
+        """An agent of the room has the task now: by the `message` (its id and number) that a person sent it. Raises
+        Refusal as `givable`."""
+        task, token = await self.givable(tx, number), await task_events.next_fence(tx)
+        after = transitions.given(task, Given(*message, agent), now=await self._now(tx), fence=token)
+        return await self._record(tx, Change.GIVEN, [(task, after)], by=by, lane=lane, cause=cause)
+
+    async def message_stands(
+        self,
+        tx: Tx,
+        number: int,
+        message: str,
+        agent: str,
+        given_up: str | None,
+        *,
+        lane: Lane,
+        cause: Sequence[str],
+    ) -> None:
+        """What became of the message that gave a task to this agent: with `given_up` (why, a sentence) the task is
+        open to others again; without, the agent has it again, as long as nobody else took it."""
+        row = await tx.one(Q.task_by_number, number=number)
+        task = None if row is None else Task.of_row(row)
+        last = task.given[-1] if task is not None and task.given else None
+        if task is None or last is None or (last.message, last.agent) != (message, agent):
+            return
+        if task.archived_at is not None:
+            return
+        now, token = await self._now(tx), await task_events.next_fence(tx)
+        if given_up is not None and task.given_to is not None:
+            after, change = transitions.given_up(task, why=given_up, now=now, fence=token), Change.GAVE_UP
+        elif given_up is None and task.status is Status.PENDING:
+            after = replace(task, status=Status.CLAIMED, claimed_by=agent, claimed_at=now, fence=token)
+            after, change = replace(after, note=None, updated_at=now), Change.CLAIMED
+        else:
+            return
+        await task_events.make(tx, change, [(task, after)], by=By(agent, lane, cause))
+
+    async def take_in(
+        self,
+        tx: Tx,
+        issues: Sequence[Issue],
+        *,
+        by: str,
+        lane: Lane,
+        cause: Sequence[str] = (),
+        taken: TakenIn | None = None,
+    ) -> TakenIn:
+        """Make a task of each of these issues, or bring the task of one up to date where nobody changed it here.
+        `taken`: what was refused of the import before; it is told on."""
+        await self._take_back(tx)
+        now, pairs = await self._now(tx), list[Pair]()
+        taken = TakenIn() if taken is None else taken
+        for issue in issues:
+            row = await tx.one(Q.task_by_source, source=issue.url)
+            before = None if row is None else Task.of_row(row)
+            after = taken.sorted_in(issue, before, by=by, now=now)
+            if after is not None and before is None:
+                after = replace(after, number=await events.next_number(tx, "task"))
+                taken.made.append(after.number)
+            if after is not None:
+                pairs.append((before, after))
+        for at in range(0, len(pairs), task_events.BATCH):
+            part = pairs[at : at + task_events.BATCH]
+            await self._record(tx, Change.IMPORTED, part, by=by, lane=lane, cause=cause)
+        return taken
 
     async def clear_all(self, tx: Tx, *, by: str, lane: Lane, cause: Sequence[str] = ()) -> Changed:
         """Archive every task. Raises Refusal when the board is empty."""
@@ -221,7 +392,7 @@ class Board:
 
     async def story(self, tx: Tx, number: int) -> Mapping[str, Any]:
         """A task with all that is known of it, and its history. Raises Refusal."""
-        return await _story(tx, await self.get(tx, number))
+        return await task_events.story(tx, await self.get(tx, number))
 
     async def _standing(self, tx: Tx, tasks: Sequence[Task]) -> Sequence[Task]:
         return tasks if self._claims is None else await self._claims.as_they_stand(tx, tasks)
@@ -271,30 +442,3 @@ class Board:
             undid=Change(undid["change"]) if undid else None,
             undid_by=undid["by"] if undid else None,
         )
-
-
-async def _story(tx: Tx, task: Task) -> Mapping[str, Any]:
-    """TASK with `input_data`, `result`, `error_message` and `history`: `[{id, at, by, change, status, note}]`, oldest
-    first. `more`: what happened before the part of the log that is looked through is not in it."""
-    # So an event holds the task itself; the event of a task that needs it names it otherwise.
-    entries = await events.about(tx, f'"id":{dumps(task.id)}', types=sorted(TASK_EVENTS))
-    history = [step for event in reversed(entries) if (step := _step(event, task.id)) is not None]
-    begun = bool(history) and history[0]["change"] in ("created", "submitted")
-    more = {"input_data": task.input_data, "result": task.result, "error_message": task.error_message}
-    return {**task.as_json(), **more, "history": history, "more": not begun}
-
-
-def _step(event: Event, id: str) -> dict[str, Any] | None:
-    """What this event did to the task."""
-    for change in event.outputs["tasks"]:
-        after = change["after"]
-        if after["id"] == id:
-            return {
-                "id": event.id,
-                "at": event.at,
-                "by": event.outputs.get("by"),
-                "change": event.outputs["change"],
-                "status": after["status"],
-                "note": after.get("error_message") or after.get("note"),
-            }
-    return None

@@ -158,13 +158,13 @@ class Claims:
                 raise file_lost(task, locks[0], await tx.now())
 
     async def end(
-        self, tx: Tx, caller: Caller, task_id: str, completion: Completion, token: int | None
+        self, tx: Tx, caller: Caller, task: Task, completion: Completion, token: int | None
     ) -> tuple[Task, Followed] | None:
         """End the caller's claim. Gives the task and what followed; None when the caller has no such claim (any
-        more)."""
-        now, person = await tx.now(), int(caller.person)
-        ended = {**completion.columns(), "now": now, "person": person, "fence": token}
-        row = await tx.one(Q.end_claim, **caller.ids, id=task_id, **ended)
+        more). What a person gave an agent, any session of the agent's may end."""
+        now, sessionless = await tx.now(), int(caller.person or task.given_to == caller.agent)
+        ended = {**completion.columns(), "now": now, "person": sessionless, "fence": token}
+        row = await tx.one(Q.end_claim, **caller.ids, id=task.id, **ended)
         if row is None:
             return None
         task = Task.of_row(row)

@@ -179,7 +179,7 @@ class WorkQueue:
             task = await found_task(tx, id_)
             if success and _holds(task, caller, await tx.now()):
                 await self.claims.check_files(tx, caller, task)
-            ended = await self.claims.end(tx, caller, task.id, wanted, fencing_token)
+            ended = await self.claims.end(tx, caller, task, wanted, fencing_token)
             if ended is not None:
                 return _ended(task.id, wanted.status, ended[1])
             if wanted.is_that_of(task, caller):
@@ -403,5 +403,5 @@ def _holds(task: Task, caller: Caller, now: float) -> bool:
     if task.status is not Status.CLAIMED or task.archived_at is not None or task.claimed_by != caller.agent:
         return False
     if task.claimed_session is None:
-        return caller.person
+        return caller.person or task.given_to == caller.agent
     return task.claimed_session == caller.session and (task.lease_until or 0.0) > now

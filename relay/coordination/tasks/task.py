@@ -54,8 +54,8 @@ _COLUMN = {
 }
 _BADGES = frozenset({Status.BLOCKED, Status.FAILED, Status.DEAD})
 _ORDER = list(Column)
-_JSON = frozenset({"input_data", "depends_on", "result", "files", "past_claims"})
-_LISTS = ("depends_on", "files", "past_claims")
+_JSON = frozenset({"input_data", "depends_on", "result", "files", "past_claims", "given"})
+_LISTS = ("depends_on", "files", "past_claims", "given")
 
 
 class Need(NamedTuple):
@@ -71,6 +71,14 @@ class Claim(NamedTuple):
     agent: str
     session: str
     fence: int
+
+
+class Given(NamedTuple):
+    """That a person gave a task to an agent of the room, by a message (its id, and its number)."""
+
+    message: str
+    number: int
+    agent: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +115,27 @@ class Task:
     files: tuple[str, ...] = ()
     note: str | None = None
     past_claims: tuple[Claim, ...] = ()
+    given: tuple[Given, ...] = ()
+    source: str | None = None
+    source_sha: str | None = None
 
     @property
     def title(self) -> str:
         """The first line of the description, for a board: at most MAX_TITLE characters."""
         return title_of(self.task_description)
+
+    @property
+    def body(self) -> str:
+        """The description without its title, as Markdown."""
+        return body_of(self.task_description)
+
+    @property
+    def given_to(self) -> str | None:
+        """The agent that a person gave it to, as long as that is who has it. Such a claim is of no session of the
+        agent's, and has no lease: it lasts until the task ends, or until the agent gave the message up."""
+        if self.status is not Status.CLAIMED or self.claimed_session is not None or not self.given:
+            return None
+        return self.claimed_by if self.given[-1].agent == self.claimed_by else None
 
     @property
     def ref(self) -> str:
@@ -151,6 +175,7 @@ class Task:
             "priority": self.priority,
             "task_type": self.task_type,
             "description": self.task_description,
+            "body": self.body,
             "attempts": self.attempts,
             "max_attempts": self.max_attempts,
             # It says nothing about a task that is taken up or has ended.
@@ -160,6 +185,8 @@ class Task:
             "note": self.note,
             "lease_until": iso(self.lease_until),
             "files": list(self.files),
+            "given": [given._asdict() for given in self.given],
+            "source": self.source,
         }
 
     @property
@@ -186,6 +213,7 @@ class Task:
         known["status"] = Status(known["status"])
         known["depends_on"] = tuple(Need(*need) for need in known.get("depends_on", ()))
         known["past_claims"] = tuple(Claim(*claim) for claim in known.get("past_claims", ()))
+        known["given"] = tuple(Given(*given) for given in known.get("given", ()))
         known["files"] = tuple(known.get("files", ()))
         return cls(**known)
 
@@ -227,6 +255,21 @@ def retitled(description: str, title: str) -> str:
     return "\n".join([title, *lines[first + 1 :]])
 
 
+def body_of(description: str) -> str:
+    """What stands below the first line; all of it where that line is too long for a title."""
+    lines = description.splitlines()
+    first = next((at for at, line in enumerate(lines) if _line(line)), 0)
+    if lines and len(_line(lines[first])) > MAX_TITLE:
+        return description.strip()
+    return "\n".join(lines[first + 1 :]).strip("\n").rstrip()
+
+
+def described(title: str, body: str) -> str:
+    """The description that has this title and this body."""
+    body = body.strip("\n").rstrip()
+    return f"{title}\n\n{body}" if body else title
+
+
 def clean_title(text: str) -> str:
     """The title on one line. Raises Refusal when nothing is left, or too much."""
     title = _line(text)
@@ -254,6 +297,11 @@ def same_work(a: Task, b: Task) -> bool:
     """Are the two the same to people? The fence, the lease and the time of the change may differ, and whether a task
     that nobody works on is blocked, which follows from others."""
     return _plain(a) == _plain(b)
+
+
+def same_text(a: Task, b: Task) -> bool:
+    """Do the two say the same of themselves?"""
+    return replace(a, updated_at=b.updated_at, status=b.status, note=b.note) == b
 
 
 def _plain(task: Task) -> Task:

@@ -13,7 +13,7 @@ Everything here runs in the caller's transaction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any
 from relay.coordination.tasks.dependencies import Needed, Policy, dependency_status
 from relay.coordination.tasks.task import Status, Task
 from relay.log import events
+from relay.log.encoding import dumps
 from relay.log.events import Event, Lane, NewEvent
 from relay.store.ports import Queries, Tx
 
@@ -41,6 +42,11 @@ class Change(StrEnum):
     MOVED = "moved"
     MOVED_ALL = "moved_all"
     RENAMED = "renamed"
+    EDITED = "edited"
+    GIVEN = "given"
+    ARCHIVED = "archived"
+    IMPORTED = "imported"
+    GAVE_UP = "gave_up"
     CLEARED = "cleared"
     UNDONE = "undone"
     SUBMITTED = "submitted"
@@ -59,7 +65,19 @@ class Change(StrEnum):
 
 
 #: What people do on the board, which `/undo` walks back through.
-BY_PEOPLE = frozenset({Change.CREATED, Change.MOVED, Change.MOVED_ALL, Change.RENAMED, Change.CLEARED})
+BY_PEOPLE = frozenset(
+    {
+        Change.CREATED,
+        Change.MOVED,
+        Change.MOVED_ALL,
+        Change.RENAMED,
+        Change.EDITED,
+        Change.GIVEN,
+        Change.ARCHIVED,
+        Change.IMPORTED,
+        Change.CLEARED,
+    }
+)
 _CREATIONS = frozenset({Change.CREATED, Change.SUBMITTED})
 _FOLLOWED = {
     Status.PENDING: Change.UNBLOCKED,
@@ -207,3 +225,30 @@ def _needed(id_: str, number: int, status: str, archived_at: float | None) -> Ne
 
 def _state(task: Task) -> object:
     return _needed(task.id, task.number, task.status, task.archived_at).state
+
+
+async def story(tx: Tx, task: Task) -> Mapping[str, Any]:
+    """TASK with `input_data`, `result`, `error_message` and `history`: `[{id, at, by, change, status, note}]`, oldest
+    first. `more`: what happened before the part of the log that is looked through is not in it."""
+    # So an event holds the task itself; the event of a task that needs it names it otherwise.
+    entries = await events.about(tx, f'"id":{dumps(task.id)}', types=sorted(TASK_EVENTS))
+    history = [step for event in reversed(entries) if (step := _step(event, task.id)) is not None]
+    begun = bool(history) and history[0]["change"] in ("created", "submitted", "imported")
+    more = {"input_data": task.input_data, "result": task.result, "error_message": task.error_message}
+    return {**task.as_json(), **more, "history": history, "more": not begun}
+
+
+def _step(event: Event, id: str) -> dict[str, Any] | None:
+    """What this event did to the task."""
+    for change in event.outputs["tasks"]:
+        after = change["after"]
+        if after["id"] == id:
+            return {
+                "id": event.id,
+                "at": event.at,
+                "by": event.outputs.get("by"),
+                "change": event.outputs["change"],
+                "status": after["status"],
+                "note": after.get("error_message") or after.get("note"),
+            }
+    return None

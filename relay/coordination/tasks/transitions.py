@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from relay.coordination.tasks.task import Claim, Column, Need, Status, Task
+from relay.coordination.tasks.task import Claim, Column, Given, Need, Status, Task
 from relay.model import Refusal
 
 _STATUS = {
@@ -60,6 +60,27 @@ def moved(task: Task, to: Column, *, by: str, now: float, fence: int, note: str 
         after = _anew(after, task)
     taken = to is Column.IN_PROGRESS
     return replace(after, claimed_by=by if taken else None, claimed_at=now if taken else None)
+
+
+def given(task: Task, to: Given, *, now: float, fence: int) -> Task:
+    """The task after a person gave it to an agent. Raises Refusal: it is done, or claimed."""
+    if task.status is Status.COMPLETED:
+        raise Refusal(f"{task.ref} is done.", f"`/move {task.ref} pending` opens it again.")
+    if task.claim is not None:
+        raise Refusal(f"{task.claimed_by} works on {task.ref}.", f"`/move {task.ref} pending` takes it back.")
+    after = replace(
+        unclaimed(task), status=Status.CLAIMED, updated_at=now, fence=fence, note=None, not_before=0.0
+    )
+    if not task.active:
+        after = _anew(after, task)
+    return replace(after, claimed_by=to.agent, claimed_at=now, given=(*task.given, to))
+
+
+def given_up(task: Task, *, why: str, now: float, fence: int) -> Task:
+    """A task whose agent did not take up the message by which it was given, or could not answer it. No attempt
+    counts: nobody gives it to the next one but a person."""
+    after = replace(unclaimed(task), status=Status.PENDING, updated_at=now, fence=fence)
+    return replace(after, note=why)
 
 
 def unclaimed(task: Task) -> Task:
@@ -146,7 +167,8 @@ def restored(current: Task, before: Task | None, *, now: float, fence: int) -> T
     `fence` is a new token, and it never goes back: an agent's claim that the undone change ended does not come alive
     again, so the task is free for the next one.
     """
-    was = replace(current, archived_at=now) if before is None else before
+    # What an import made may be imported again.
+    was = replace(current, archived_at=now, source=None) if before is None else before
     if was.claim is not None:
         was = replace(unclaimed(was), status=Status.PENDING)
     return replace(was, fence=fence, updated_at=now, past_claims=current.past_claims)

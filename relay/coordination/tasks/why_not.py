@@ -33,7 +33,7 @@ async def reasons(tx: Tx, task: Task, caller: Caller, locks: Locks) -> list[Json
     if task.status is Status.CLAIMED:
         reasons.append(_claimed(task, caller, now))
     if task.status is Status.BLOCKED:
-        reasons += await _blocked(tx, task)
+        reasons += await blocked(tx, task)
     if task.status is Status.PENDING and task.not_before > now:
         next_at = iso(task.not_before)
         when = f"{next_at} (in {within(task.not_before, now)})"
@@ -62,7 +62,8 @@ def _claimed(task: Task, caller: Caller, now: float) -> Json:
     return _reason("claimed", message, lease_until=until, **who)
 
 
-async def _blocked(tx: Tx, task: Task) -> list[Json]:
+async def blocked(tx: Tx, task: Task) -> list[Json]:
+    """Why a blocked task waits: for which tasks."""
     unmet = [need for need in await task_events.needs_of(tx, task.id) if need.state is not State.MET]
     by = [
         {"id": need.id, "number": need.number, "status": str(need.status), "state": str(need.state)}

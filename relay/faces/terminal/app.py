@@ -65,6 +65,13 @@ _HOW_TO_LEAVE = "  /quit leaves"
 TICK_S = 0.25
 #: Seconds that new lines wait for others, so that a burst is one redraw.
 GATHER_S = 0.03
+#: Seconds between two looks at what needs a person: at least, and at most where nothing is heard. Some of it comes by
+#: time alone.
+NEEDS_S = (0.5, 60.0)
+#: Frames that change nothing about it.
+_QUIET = frozenset(
+    {"stream", "output", "people", "airspace", "hello", "dispatcher", "fleet", "lock", "session"}
+)
 
 
 class RoomCompleter(Completer):
@@ -77,7 +84,10 @@ class RoomCompleter(Completer):
         before = document.text_before_cursor
         word = before[max(before.rfind(" "), before.rfind("\n")) + 1 :]
         if word.startswith("@"):
-            names = [(name, str(each.get("detail") or "")) for name, each in self._view.agents.items()]
+            names = [
+                (name, str(each.get("about") or each.get("detail") or ""))
+                for name, each in self._view.agents.items()
+            ]
             names += [
                 (visitor.name, "on its own: reads it when it next looks")
                 for visitor in self._view.locks.visitors(self._view.agents)
@@ -104,6 +114,7 @@ class RoomApp:
         self._client = RoomClient(place, name, entries)
         self._view = RoomView(name)
         self._posts: asyncio.Queue[Post] = asyncio.Queue()
+        self._heard = asyncio.Event()
         self._lines: list[Fragments] = []
         self._input = Buffer(
             multiline=True,
@@ -146,14 +157,17 @@ class RoomApp:
             tasks.create_task(self._read())
             tasks.create_task(self._send())
             tasks.create_task(self._tick())
+            tasks.create_task(self._count_needs())
 
-    # --- the three tasks ----------------------------------------------------------------------------------
+    # --- the four tasks ----------------------------------------------------------------------------------
 
     async def _read(self) -> None:
         async with aclosing(self._client.frames()) as frames:
             async for frame in frames:
                 now = time.time()
                 view = self._view
+                if isinstance(frame, Wire) or frame.get("type") not in _QUIET:
+                    self._heard.set()
                 lines = view.on_wire(frame, now) if isinstance(frame, Wire) else view.on_frame(frame, now)
                 if lines:
                     self._print(lines)
@@ -190,6 +204,22 @@ class RoomApp:
         self._drop(post)
         self._print(self._view.on_written(post, time.time()))
         return True
+
+    async def _count_needs(self) -> None:
+        """Keep the count of what needs a person; where the room does not answer, the one before stands."""
+        least, most = NEEDS_S
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(most):
+                    await self._heard.wait()
+            self._heard.clear()
+            if self._view.wire.state == "live":
+                with suppress(Down, Refused):
+                    count = await self._client.count_needs()
+                    if count != self._view.needs:
+                        self._view.needs = count
+                        self._app.invalidate()
+            await asyncio.sleep(least)
 
     async def _tick(self) -> None:
         while True:

@@ -180,6 +180,10 @@ class RoomClient:
         """A GET. Raises Down or Refused."""
         return await self._request("GET", path)
 
+    async def count_needs(self) -> int:
+        """How many things need a person. Raises Down or Refused."""
+        return len(await self._answered("GET", "/api/needs", None, list))
+
     # --- writing ------------------------------------------------------------------------------------------
 
     async def attempt(self, post: Post) -> dict[str, Any]:
@@ -225,6 +229,11 @@ class RoomClient:
             raise Down(str(error), reached=False) from None
 
     async def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
+        found: dict[str, Any] = await self._answered(method, path, body, dict)
+        return found
+
+    async def _answered(self, method: str, path: str, body: dict[str, Any] | None, kind: type) -> Any:
+        """The answer, which is an object or a list. Raises Down or Refused."""
         aiohttp = await _aiohttp()
         place = await self._where()
         assert self._http is not None
@@ -241,16 +250,16 @@ class RoomClient:
         if status == 401 and not place.key and place.lock is not None:
             missing = f"The room needs its key, and {place.lock.parent / 'token'} is missing or empty."
             raise Refused(status, missing, "The room writes it again by itself: try again in a minute.")
-        return _read(status, text, after)
+        return _read(status, text, after, kind)
 
 
-def _read(status: int, text: str, retry_after: str) -> dict[str, Any]:
+def _read(status: int, text: str, retry_after: str, kind: type = dict) -> Any:
     """The body of an answer. Raises Down or Refused."""
     try:
         data = json.loads(text)
     except ValueError:
         data = None
-    if 200 <= status < 300 and isinstance(data, dict):
+    if 200 <= status < 300 and isinstance(data, kind):
         return data
     if status >= 500 and status != 503:
         raise Down(f"the room failed with {status}", reached=True)

@@ -67,6 +67,8 @@ class RoomView:
     people_at: dict[str, str] = field(default_factory=dict)
     tasks: list[dict[str, Any]] = field(default_factory=list)
     locks: HeldLocks = field(default_factory=HeldLocks)
+    #: Things that need a person.
+    needs: int = 0
     jobs: dict[Any, dict[str, Any]] = field(default_factory=dict)
     streams: dict[Any, Stream] = field(default_factory=dict)
     routing: dict[str, float] = field(default_factory=dict)
@@ -300,7 +302,7 @@ class RoomView:
                 yield [("class:quiet", f"↑ {what}: {safe_line(post.body, 60)}")]
 
     def toolbar(self, now: float) -> Fragments:
-        """The connection, the agents (the room's, then visitors), tasks, locks and people."""
+        """The connection, what needs people, the agents (the room's, then visitors), tasks, locks and people."""
         left = max(0, round(self.wire_until - now))
         shown = {
             "live": [("class:good", " ● live ")],
@@ -309,6 +311,8 @@ class RoomView:
             "refused": [("class:bad", " ○ refused ")],
         }.get(self.wire.state, [("class:warn", " ○ connecting ")])
         parts: Fragments = list(shown)
+        if self.needs:
+            parts.append(("class:warn", f" {self.needs} need{'s' * (self.needs == 1)} you: /inbox "))
         for agent in self.agents.values():
             style, state = agent_state(agent, now)
             parts += [("", " "), (text.colour(str(agent.get("name"))), safe_line(str(agent.get("name")), 32))]
@@ -365,8 +369,8 @@ def entry_lines(
     speaker, kind = safe_line(str(entry.get("speaker")), 64), entry.get("kind")
     at, number = clock(str(entry.get("ts"))), _int(entry.get("number"))
     meta = entry["meta"] if isinstance(entry.get("meta"), dict) else {}
-    marks = [word for word in ("unverified", "history", "truncated") if meta.get(word)]
-    body = str(entry.get("body") or "")
+    marks = [word for word in ("unverified", "history", "truncated", "edited") if meta.get(word)]
+    body = "(deleted)" if meta.get("deleted") else str(entry.get("body") or "")
     if today is not None:
         day = f"{at:%Y-%m-%d} " if at and at.date() != today else ""
         suffix = f" ({', '.join(marks)})" if marks else ""

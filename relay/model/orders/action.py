@@ -95,6 +95,7 @@ _WRITTEN: dict[str, Callable[[Any], str]] = {
     "path": shlex.quote,
     "paths": lambda paths: " ".join(map(shlex.quote, paths)) or "-",
     "task": references.task,
+    "tasks": lambda tasks: " ".join(map(references.task, tasks)),
     "handoff": references.handoff,
     "exploration": references.exploration,
     "verification": references.verification,

@@ -16,16 +16,18 @@ class Verifying(Action):
 
 @dataclass(frozen=True)
 class Land(Verifying, word="/land"):
-    """Put the branches of these agents into the landing queue; `every`: of all that have work."""
+    """Put the branches of these agents into the landing queue; `every`: of all that have work; `squash`: each lands
+    as one commit."""
 
     agents: tuple[str, ...] = ()
     every: bool = False
+    squash: bool = False
 
     def named(self) -> tuple[str, ...]:
         return self.agents
 
     def line(self) -> str:
-        return f"{self.word} {'all' if self.every else mentioned(self.agents)}"
+        return f"{self.word} {'all' if self.every else mentioned(self.agents)}{' squash' * self.squash}"
 
 
 class ShowLanding(Verifying, word="/land"):

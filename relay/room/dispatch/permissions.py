@@ -1,8 +1,8 @@
 """The permission requests of agents at work, and people's answers.
 
-Invariant: a request has one answer: a person's, or none by its deadline, or none at once when nobody is connected. A
-request is in memory only and ends with the turn that asks. What people see of it, and what they answer, are messages
-of the room.
+Invariant: a request has one answer: a person's, or none by its deadline, or none at once when nobody is connected and
+nobody outside is told. A request is in memory only and ends with the turn that asks. What people see of it, and what
+they answer, are messages of the room.
 """
 
 from __future__ import annotations
@@ -86,7 +86,16 @@ class Pending:
 class PermissionBroker:
     """`relay.model.Permits`."""
 
-    def __init__(self, store: Store, live: Live, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        store: Store,
+        live: Live,
+        *,
+        told: Callable[[], bool] = lambda: False,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`told`: somebody is told of a request who is not connected."""
+        self._told_outside = told
         self._store, self._live, self._clock = store, live, clock
         self._run = secrets.token_hex(2)
         self._count = 0
@@ -110,8 +119,8 @@ class PermissionBroker:
 
     async def ask(self, request: PermissionRequest, *, timeout_s: float) -> PermissionAnswer:
         """Wait for a person; see `relay.model.Permits`."""
-        # Who is connected to another member does not see it.
-        if not self._live.connected:
+        # Whoever is connected to another member of the fleet sees it in the inbox there.
+        if not self._live.people and not self._told_outside():
             await self._nobody(request)
             return PermissionAnswer(None, reason="nobody who could answer is connected")
         self._count += 1

@@ -24,6 +24,7 @@ from relay.room.dispatch.breaker import BreakerState, CircuitBreaker, Verdict, i
 from relay.room.dispatch.budget import DAY_S, HOUR_S, Exhausted, Spent, exhausted
 from relay.room.dispatch.roster import Policy
 from relay.room.dispatch.turns import Given, Idle, Plan, Recollection, message_text
+from relay.room.entries import changes, pins
 from relay.room.journal import hop_limit, ledger
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job, JobState, message_of_row
@@ -192,24 +193,33 @@ async def _begin(
     await helpers.fold(tx, Lane(session, policy.agent), "its turn was cut off", role=policy.role)
     rows = await tx.all(Q.messages_by_ids, ids=dumps([job.message_id for job in jobs]))
     asking = {row["id"]: message_of_row(row) for row in rows}
-    messages = tuple(asking[job.message_id] for job in jobs)
+    messages = tuple([await changes.with_new_text(tx, asking[job.message_id]) for job in jobs])
     newest = await tx.one(Q.last_number)
     upto = newest["number"] if newest else 0
     unseen = await tx.all(Q.messages_between, after=state["shown_number"], upto=upto, limit=MOST_CONTEXT)
     heard = {row["message_id"] for row in await tx.all(Q.heard, agent=policy.agent, limit=MOST_CONTEXT)}
     shown = _fit(
-        [
-            message
-            for message in map(message_of_row, unseen)
-            # What the room says of itself (skips, outages) is for people; it would crowd out what they said.
-            if message.speaker != policy.agent
-            and message.id not in asking
-            and message.id not in heard
-            and "notice" not in message.meta
-        ],
+        await changes.context(
+            tx,
+            [
+                message
+                for message in map(message_of_row, unseen)
+                # What the room says of itself (skips, outages) is for people; it would crowd out what they said.
+                if message.speaker != policy.agent
+                and message.id not in asking
+                and message.id not in heard
+                and "notice" not in message.meta
+            ],
+            shown=lambda edited: edited["number"] <= state["shown_number"] or edited["message"] in heard,
+            asked=asking,
+        ),
         policy.context_len,
     )
     ids = [*asking, *(message.id for message in shown)]
+    # Another machine's program does not know the conversation.
+    resume = state["resume"] if state["resume_at"] in ("", policy.member) else None
+    kept = await pins.given(tx, after=0 if resume is None else state["shown_number"], known=ids)
+    ids += [message.id for message in kept]
     seen_events = [row["event_id"] for row in await tx.all(Q.events_of_messages, ids=dumps(ids))]
     lane = Lane(session, policy.agent)
     given = (
@@ -237,11 +247,15 @@ async def _begin(
         holder=holder,
         jobs=tuple(jobs),
         messages=messages,
-        context="\n".join(message_text(message) for message in shown),
+        context="\n".join(
+            [
+                *(message_text(pin, mark="pinned") for pin in kept),
+                *(message_text(message) for message in shown),
+            ]
+        ),
         shown_number=upto,
         session=session,
-        # Another machine's program does not know the conversation.
-        resume=state["resume"] if state["resume_at"] in ("", policy.member) else None,
+        resume=resume,
         event_id=event.id,
         started_at=now,
         given=given,

@@ -77,6 +77,8 @@ class RunningTurn:
     over_soon: bool = False
     text: list[str] = field(default_factory=list)
     length: int = 0
+    #: Its last tool, with what it is used for.
+    tool: str = ""
     stopped_by: str | None = None
     advice: str = ""
     #: It ended because of the advice.

@@ -23,6 +23,7 @@ from relay.model.inbox import mark_for
 from relay.room.dispatch.running import RunningTurn
 from relay.room.dispatch.turn_output import takes_main
 from relay.room.dispatch.turns import Plan, message_text
+from relay.room.entries import changes
 from relay.room.journal import ledger
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job, message_of_row
@@ -40,7 +41,7 @@ def is_urgent(message: Message, agent: str, *, only_steers: bool = False) -> boo
     A person's word to it, an advisory that is no work of its own, and what the room calls urgent. A line that proves
     nobody waits for the next turn.
     """
-    if agent not in message.to or "unverified" in message.meta:
+    if agent not in message.to or "unverified" in message.meta or "deleted" in message.meta:
         return False
     if "steer" in message.meta:
         return True
@@ -71,7 +72,8 @@ async def unheard(tx: Tx, agent: str, after: int) -> list[Message] | None:
     state = await tx.one(Q.agent, name=agent)
     if state is not None and state["paused"]:
         return None
-    return [message_of_row(row) for row in await tx.all(Q.messages_from, after=after, limit=MOST)]
+    rows = await tx.all(Q.messages_from, after=after, limit=MOST)
+    return [await changes.with_new_text(tx, message_of_row(row)) for row in rows]
 
 
 async def feed(store: Store, turn: RunningTurn, *, only_steers: Callable[[], bool]) -> None:

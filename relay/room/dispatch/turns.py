@@ -136,10 +136,13 @@ class Outcome:
     needless: bool = False
 
 
-def message_text(message: Message, *, indent: bool = True) -> str:
-    """A message as an agent reads it. No line of it but the first can pass for the beginning of another one."""
-    tag = f"[{message.speaker}, unverified]" if "unverified" in message.meta else f"[{message.speaker}]"
-    return tagged_text(tag, message.body, indent=indent or "unverified" in message.meta)
+def message_text(message: Message, *, indent: bool = True, mark: str = "") -> str:
+    """A message as an agent reads it, with `mark` in its tag. No line of it but the first can pass for the beginning
+    of another one."""
+    marks = [word for word in ("unverified" if "unverified" in message.meta else "", mark) if word]
+    tag = f"[{', '.join([message.speaker, *marks])}]"
+    body = "(this message was deleted)" if "deleted" in message.meta else message.body
+    return tagged_text(tag, body, indent=indent or "unverified" in message.meta)
 
 
 def tagged_text(tag: str, text: str, *, indent: bool = True) -> str:

@@ -16,6 +16,9 @@ from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job
 from relay.store.ports import Tx
 
+#: Characters of what an agent was asked that its state has.
+ASKED = 240
+
 
 async def agents_json(
     tx: Tx,
@@ -54,6 +57,7 @@ async def agents_json(
                 "detail": member.detail,
                 "fix": member.fix,
                 "version": member.version,
+                "about": member.about,
                 "channel": channel_of(member, turn).as_json(),
                 "breaker": {
                     "state": str(breaker.state),
@@ -89,7 +93,15 @@ def _running(turn: RunningTurn) -> dict[str, Any]:
         "message_id": asked.id,
         "number": asked.number,
         "since": iso(started_at),
+        "asked": asked_in_short(asked.speaker, asked.body),
+        "tool": turn.tool,
     }
+
+
+def asked_in_short(speaker: str, body: str) -> dict[str, str]:
+    """Who asked for a turn, and how it begins."""
+    line = " ".join(body.split())
+    return {"by": speaker, "text": line if len(line) <= ASKED else line[: ASKED - 1] + "…"}
 
 
 async def _elsewhere(tx: Tx, here: Mapping[str, RunningTurn]) -> dict[str, dict[str, Any]]:
@@ -100,13 +112,16 @@ async def _elsewhere(tx: Tx, here: Mapping[str, RunningTurn]) -> dict[str, dict[
             # The last one, as `Plan.primary`.
             jobs[row["agent"]] = Job.of_row(row)
     asked = dumps([job.message_id for job in jobs.values()])
-    numbers = {row["id"]: row["number"] for row in await tx.all(Q.messages_by_ids, ids=asked)}
+    messages = {row["id"]: row for row in await tx.all(Q.messages_by_ids, ids=asked)}
     return {
         agent: {
             "job": job.id,
             "message_id": job.message_id,
-            "number": numbers.get(job.message_id, 0),
+            "number": message["number"],
             "since": iso(job.started_at),
+            "asked": asked_in_short(message["speaker"], message["body"]),
+            "tool": "",
         }
         for agent, job in jobs.items()
+        if (message := messages.get(job.message_id))
     }

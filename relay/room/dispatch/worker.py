@@ -58,10 +58,9 @@ POLL_S, RENEW_S = 2.0, 5.0
 GRACE_S = 30.0
 #: How a turn hears that its program's hook asks for.
 HOOK = Channel("hook after a tool", Hears.BOUNDARY, "Its hook asks the room after each tool.")
-#: Seconds that a hook waits for what is there when it asks first.
-FILLED_S = 0.5
-#: Seconds for which what was found in the memory is taken as it is, while a turn waits for its beginning.
-RECOLLECTED_S = 30.0
+#: Seconds that a hook waits for what is there when it asks first; that what was found in the memory is taken as it
+#: is, while a turn waits for its beginning.
+FILLED_S, RECOLLECTED_S = 0.5, 30.0
 
 
 class WorkerPool:
@@ -322,6 +321,7 @@ class WorkerPool:
             job=plan.primary.id,
             limits=TurnLimits(timeout_s=member.timeout_s),
             inbox=self._turns.by_agent[plan.agent].inbox,
+            env=place.env if place else {},
         )
         async with aclosing(member.agent.run(turn)) as parts:  # type: ignore[type-var]
             async for part in parts:
@@ -370,7 +370,7 @@ class WorkerPool:
             "offset": turn.length,
         }
         if tool:
-            data["tool"] = tool
+            data["tool"] = turn.tool = tool
         turn.text.append(text)
         turn.length += len(text.encode("utf-16-le", "surrogatepass")) // 2
         self._live.publish("stream", data)

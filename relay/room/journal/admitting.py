@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from relay.model import STEWARD, Message, references
-from relay.model.actions import Steer
+from relay.model.actions import SendReview, Steer
 from relay.room.journal import hop_limit as hops
 from relay.room.journal import ledger
 from relay.room.journal.admission_rules import Rules
@@ -57,10 +57,10 @@ async def opening(
     """What a person's message is to open; a hop is counted where it takes one. Arguments as of `admit`."""
     command = commands.is_command(new.body)
     idle = {name for name in attached if attached[name] == IDLE}
-    steer = commands.parse(new.body, (*rules.agents, *attached)) if command else None
-    if isinstance(steer, Steer) and "unverified" not in new.meta:
-        waits = tuple(name for name in steer.agents if name in idle)
-        return Opening(named=steer.agents, steer=True, idle=waits)
+    said = commands.parse(new.body, (*rules.agents, *attached)) if command else None
+    if isinstance(said, Steer | SendReview) and "unverified" not in new.meta:
+        waits = tuple(name for name in said.named() if name in idle)
+        return Opening(named=said.named(), steer=isinstance(said, Steer), idle=waits)
     named = () if command else mentions(new.body, rules.agents, also=(STEWARD, *attached))
     others = [name for name in visitors if name not in attached]
     apart = () if command else mentions(new.body, (), also=others)

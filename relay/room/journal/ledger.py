@@ -44,6 +44,8 @@ TURN_ENDED = "turn.ended"
 AGENT_STATE = "agent_state"
 #: A person ends a turn that runs at another member of the fleet.
 TURN_STOPPED = "turn.stopped"
+#: What `meta` says of an entry that was changed later (relay.room.entries).
+CHANGED_META = ("edited", "deleted", "short")
 #: With one of these comes every change of the room's tables (messages, cycles, jobs, breakers).
 OF_THE_ROOM = (POSTED, QUEUED, CHANGED, DECIDED, TURN_STARTED, TURN_ENDED, AGENT_STATE)
 
@@ -281,12 +283,16 @@ async def add_meta(
 def line_of(row: Row) -> bytes:
     """The transcript's line of an entry, with its newline, from its row of `messages`: the same at every member and
     at any time, so without what `add_meta` adds."""
-    said = message_of_row(row)
-    if said.kind is not Kind.DISPATCHER:
-        said = replace(
-            said, meta={key: said.meta[key] for key in said.meta if key not in ("decision", "folded_into")}
-        )
+    said = as_written(row)
+    added = CHANGED_META if said.kind is Kind.DISPATCHER else (*CHANGED_META, "decision", "folded_into")
+    said = replace(said, meta={key: said.meta[key] for key in said.meta if key not in added})
     return line_format.encode(said)
+
+
+def as_written(row: Row) -> Message:
+    """The entry of a row of `messages` with the text that it was written with, whatever it says by now."""
+    message = message_of_row(row)
+    return message if row["said"] is None else replace(message, body=row["said"])
 
 
 async def change_job(

@@ -31,17 +31,20 @@ from relay.room.parsing.arguments import (
     agents_of,
     number_of,
     shown,
-    status_of,
 )
 from relay.room.parsing.wings import (
+    board,
+    entries,
     explorations,
     handoffs,
     locks,
     memory,
     merging,
     needs,
+    review,
     timeline,
     verification,
+    worktrees,
 )
 
 
@@ -51,22 +54,6 @@ class Problem:
 
     command: str
     text: str
-
-
-def _add_task(rest: str, _agents: Sequence[str]) -> Action:
-    title = " ".join(rest.split())
-    if not title:
-        raise WrongArguments("The title is missing.")
-    return actions.AddTask(title)
-
-
-def _move_task(rest: str, _agents: Sequence[str]) -> Action:
-    number, _, status = " ".join(rest.split()).replace("# ", "#").partition(" ")
-    return actions.MoveTask(number_of(number, Thing.TASK), status_of(re.sub(r"^(?:to|->|→) +", "", status)))
-
-
-def _move_all(rest: str, _agents: Sequence[str]) -> Action:
-    return actions.MoveAll(status_of(re.sub(r"^(?:to|->|→) +", "", " ".join(rest.split()))))
 
 
 def _show_help(rest: str, _agents: Sequence[str]) -> Action:
@@ -182,19 +169,7 @@ def _bare(action: Action) -> Callable[[str, Sequence[str]], Action]:
 
 
 COMMANDS: tuple[Command, ...] = (
-    Command("/task <title>", "put a new task on the board", "/task Fix the login page", _add_task),
-    Command(
-        "/move t<number> <pending|in_progress|done>",
-        "move a task to another column",
-        "/move t3 in_progress",
-        _move_task,
-    ),
-    Command(
-        "/moveall <pending|in_progress|done>",
-        "move every active task; finished ones stay",
-        "/moveall done",
-        _move_all,
-    ),
+    *board.COMMANDS,
     Command("/clearall", "take every task off the board", "/clearall", _bare(actions.ClearAll())),
     Command("/undo", "take back the last change of the board", "/undo", _bare(actions.Undo())),
     Command(
@@ -205,6 +180,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command("/help [command]", "explain the commands, or one of them", "/help move", _show_help),
     Command("/who", "show who is here and how the agents are", "/who", _bare(actions.ShowWho())),
+    Command("/cost", "show what the agents' turns cost since midnight", "/cost", _bare(actions.ShowCost())),
     Command("/queue", "show what waits, what runs and what went wrong", "/queue", _bare(actions.ShowQueue())),
     Command(
         "/route m<number> AGENT...",
@@ -212,6 +188,26 @@ COMMANDS: tuple[Command, ...] = (
         "/route m12 CLAUDE CODEX",
         _route,
     ),
+    Command(
+        "/edit m<number> <new text>",
+        "change what a message of your own says; the transcript file keeps both",
+        "/edit m12 The login page, not the start page",
+        entries.edit,
+    ),
+    Command(
+        "/delete m<number>",
+        "take a message of your own out of the room; the transcript file keeps it",
+        "/delete m12",
+        entries.one(actions.DeleteMessage),
+    ),
+    Command(
+        "/pin m<number>",
+        "keep a message on top of the room, for people and for agents",
+        "/pin m12",
+        entries.one(actions.Pin),
+    ),
+    Command("/unpin m<number>", "take a pinned message down", "/unpin m12", entries.one(actions.Unpin)),
+    Command("/pins", "show what is pinned", "/pins", _bare(actions.ShowPins())),
     Command(
         "/retry <m or j><number>", "try again what failed: for a message, or one job", "/retry m12", _retry
     ),
@@ -283,16 +279,26 @@ COMMANDS: tuple[Command, ...] = (
     *handoffs.COMMANDS,
     *explorations.COMMANDS,
     *needs.COMMANDS,
+    *review.COMMANDS,
     *verification.COMMANDS,
+    *worktrees.COMMANDS,
     *timeline.COMMANDS,
     *memory.COMMANDS,
 )
+#: A whole message.
+_HELP = re.compile(r"(?:help|\?)[?!.\s]*", re.IGNORECASE)
 _BY_NAME = {spec.name: spec for spec in COMMANDS}
+
+
+def _typed(body: str) -> str:
+    """The body from its first sign. Who only says "help" asks the room: no agent can know what its commands are."""
+    text = body.lstrip()
+    return "/help" if _HELP.fullmatch(text) else text
 
 
 def is_command(body: str) -> bool:
     """Whether `parse` would take the body for a command, right or wrong."""
-    text = body.lstrip()
+    text = _typed(body)
     return text.rstrip() == "/" or COMMAND_WORD.match(text) is not None
 
 
@@ -301,7 +307,7 @@ def parse(body: str, agents: Iterable[str] = ()) -> Action | Problem | None:
 
     `agents` are the names of the configured agents; those in a command come back spelled like them.
     """
-    text = body.lstrip()
+    text = _typed(body)
     if text.rstrip() == "/":
         return Problem("/", "There is nothing after the slash. `/help` lists the commands.")
     word = COMMAND_WORD.match(text)

@@ -91,6 +91,17 @@ SELECT COUNT(*) FILTER (WHERE started_at > :hour_ago) AS turns_hour,
   MIN(started_at) FILTER (WHERE started_at > :hour_ago) AS oldest_in_hour, MIN(started_at) AS oldest
 FROM turns WHERE agent = :agent AND started_at > :day_ago
 
+-- What each agent used, by hours behind `start`; the known agents are few, so their index is used.
+-- name: used_by_hour
+SELECT t.agent, CAST(FLOOR((t.started_at - CAST(:start AS double precision)) / 3600) AS bigint) AS hour, COUNT(*) AS turns,
+  CAST(SUM(t.input_tokens) AS bigint) AS input,
+  CAST(SUM(t.cache_write_tokens) AS bigint) AS cache_write,
+  CAST(SUM(t.cache_read_tokens) AS bigint) AS cache_read,
+  CAST(SUM(t.output_tokens) AS bigint) AS output, SUM(t.cost_usd) AS usd,
+  COUNT(*) FILTER (WHERE t.cost_usd = 0 AND t.input_tokens + t.cache_write_tokens + t.cache_read_tokens + t.output_tokens > 0) AS unpriced
+FROM agents a JOIN turns t ON t.agent = a.name AND t.started_at >= :start
+GROUP BY t.agent, 2 ORDER BY 2, t.agent
+
 -- name: last_skips
 SELECT * FROM dispatch_queue WHERE state IN ('skipped', 'dead') ORDER BY ended_at DESC LIMIT :limit
 

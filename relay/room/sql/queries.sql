@@ -28,6 +28,16 @@ SELECT * FROM messages WHERE number > :after AND number <= :upto ORDER BY number
 -- name: answers_since
 SELECT * FROM messages WHERE at >= :since AND kind = 'agent' AND speaker = :agent ORDER BY at DESC, number DESC LIMIT :limit
 
+-- An entry says something else from now on; what it was written with is kept.
+-- name: set_text
+UPDATE messages SET said = COALESCE(said, body), body = :body, meta = :meta WHERE id = :id
+
+-- name: set_pin
+UPDATE messages SET pinned_by = :by, pinned_in = :entry WHERE id = :id
+
+-- name: pins
+SELECT * FROM messages WHERE pinned_in IS NOT NULL ORDER BY pinned_in DESC LIMIT :limit
+
 -- name: set_meta
 UPDATE messages SET meta = :meta WHERE id = :id
 
@@ -120,6 +130,9 @@ SELECT * FROM dispatch_queue WHERE agent = :agent AND state IN ('pending', 'fail
 -- name: open_counts
 SELECT agent, COUNT(*) AS waiting FROM dispatch_queue WHERE state IN ('pending', 'failed') GROUP BY agent
 
+-- name: active_counts
+SELECT agent, COUNT(*) AS waiting FROM dispatch_queue WHERE state = 'active' GROUP BY agent
+
 -- name: breaker
 SELECT * FROM breakers WHERE agent = :agent
 
@@ -147,6 +160,9 @@ INSERT INTO turns (agent, job, started_at, ended_at, failure, input_tokens, cach
   cache_read_tokens, output_tokens, cost_usd)
 VALUES (:agent, :job, :started_at, :ended_at, :failure, :input_tokens, :cache_write_tokens,
   :cache_read_tokens, :output_tokens, :cost_usd)
+
+-- name: turns_between
+SELECT * FROM turns WHERE agent = :agent AND started_at < :until AND ended_at > :since ORDER BY started_at DESC LIMIT :limit
 
 -- name: event_of_message
 SELECT event_id FROM messages WHERE id = :id

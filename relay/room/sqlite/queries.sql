@@ -85,6 +85,17 @@ SELECT COUNT(*) FILTER (WHERE started_at > :hour_ago) AS turns_hour,
   MIN(started_at) FILTER (WHERE started_at > :hour_ago) AS oldest_in_hour, MIN(started_at) AS oldest
 FROM turns WHERE agent = :agent AND started_at > :day_ago
 
+-- What each agent used, by hours behind `start`; the known agents are few, so their index is used.
+-- name: used_by_hour
+SELECT t.agent, CAST((t.started_at - :start) / 3600 AS INTEGER) AS hour, COUNT(*) AS turns,
+  SUM(t.input_tokens) AS input,
+  SUM(t.cache_write_tokens) AS cache_write,
+  SUM(t.cache_read_tokens) AS cache_read,
+  SUM(t.output_tokens) AS output, SUM(t.cost_usd) AS usd,
+  COUNT(*) FILTER (WHERE t.cost_usd = 0 AND t.input_tokens + t.cache_write_tokens + t.cache_read_tokens + t.output_tokens > 0) AS unpriced
+FROM agents a CROSS JOIN turns t ON t.agent = a.name AND t.started_at >= :start
+GROUP BY t.agent, 2 ORDER BY 2, t.agent
+
 -- name: last_skips
 SELECT * FROM dispatch_queue INDEXED BY dispatch_given_up WHERE state IN ('skipped', 'dead') ORDER BY ended_at DESC LIMIT :limit
 

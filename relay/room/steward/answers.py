@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Sequence
 from relay.base.durations import rough_duration
 from relay.config.command_line import command
 from relay.model import STEWARD
+from relay.model.names import listed
 from relay.room.parsing.commands import COMMANDS, find
 from relay.room.parsing.markdown import prose
 from relay.room.steward import markdown
@@ -253,7 +254,7 @@ def no_agent_answer(view: StewardView) -> str:
 
 
 def _listed(agents: Sequence[AgentView]) -> str:
-    return markdown.listed([markdown.plain(agent.name) for agent in agents])
+    return listed([markdown.plain(agent.name) for agent in agents])
 
 
 def _nobody(view: StewardView) -> str:

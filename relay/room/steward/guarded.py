@@ -33,6 +33,16 @@ GUARDED = (
     | actions.Reject
     | actions.RaiseBudget
     | actions.PutOff
+    | actions.MarkReviewed
+    | actions.ApplySuggestion
+    | actions.RunApp
+    | actions.StopApp
+    | actions.SetUp
+    | actions.Give
+    | actions.EditMessage
+    | actions.DeleteMessage
+    | actions.Pin
+    | actions.Unpin
 )
 #: Of these: what is told to agents later as the word of whoever ordered it.
 QUOTED = actions.Remember | actions.Decide | actions.Forget
@@ -44,4 +54,12 @@ OUTSIDE = (
     | actions.MakeCheckpoint
     | actions.Resolve
     | actions.RaiseBudget
+    | actions.ShowReview
+    | actions.MarkReviewed
+    | actions.ApplySuggestion
+    | actions.RunApp
+    | actions.StopApp
+    | actions.SetUp
 )
+#: Of these: what concerns the one who asks, and no agent.
+OWN = actions.ShowReview | actions.MarkReviewed

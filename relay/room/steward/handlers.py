@@ -8,17 +8,14 @@ An unverified entry may ask, but lifts no guard.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from relay.model import (
-    STEWARD,
     Airspace,
     Board,
     Handoffs,
     Holds,
     Message,
     Orders,
-    PermissionOption,
     Refusal,
     Remembered,
     Timeline,
@@ -26,52 +23,32 @@ from relay.model import (
     references,
 )
 from relay.model.actions import Action
-from relay.room.dispatch import queue
+from relay.model.names import listed
+from relay.room.dispatch import queue, usage
 from relay.room.dispatch.breaker import CircuitBreaker
 from relay.room.dispatch.permissions import ALLOW, REJECT, PermissionBroker, code_span
 from relay.room.dispatch.recovery import lift_hops
 from relay.room.dispatch.roster import Policy, Roster
 from relay.room.dispatch.running import RunningTurns
+from relay.room.entries import orders as entries
 from relay.room.journal import ledger
 from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import Q
-from relay.room.journal.values import Job, JobState, message_of_row
-from relay.room.parsing import commands
+from relay.room.journal.orders import Order, Result
+from relay.room.journal.values import Job, JobState
 from relay.room.routing import router
 from relay.room.steward import answers
-from relay.room.steward.guarded import GUARDED, OUTSIDE, QUOTED
-from relay.room.steward.markdown import listed
+from relay.room.steward.guarded import GUARDED, OUTSIDE, OWN, QUOTED
+from relay.room.steward.meant import jobs_of, message_of
 from relay.room.steward.overview import Overview
+from relay.room.steward.tasks import TaskActions
 from relay.store.ports import Tx
 
-#: Characters of a task's title that fit on the board.
-MAX_TITLE = 200
+#: What people look at and agents need not.
+_FOR_PEOPLE = (actions.ShowNeeds, actions.ShowSince, actions.ShowApps)
+
 #: Latest jobs that ended badly, among which `/try` looks for one of the agent's.
 LATEST = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Order:
-    """Who orders an action, in which message (`cause`: its event). `now`: Unix seconds."""
-
-    by: str
-    message: Message
-    cause: Sequence[str]
-    verified: bool
-    now: float
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """`text` is the room's answer; `task`: the room number of the task that the action is about. What is done after
-    the commit: `cancel`, (agent, by whom, job) of turns to be ended, and `permission`, (request, option, by whom).
-    `for_people`: agents are not shown the answer with their turns."""
-
-    text: str
-    task: int | None = None
-    cancel: tuple[tuple[str, str, int], ...] = ()
-    permission: tuple[str, PermissionOption | None, str] | None = None
-    for_people: bool = False
 
 
 class ActionHandlers:
@@ -94,7 +71,8 @@ class ActionHandlers:
     ) -> None:
         """`outside`: by action, what carries out one of `OUTSIDE` that is none of the timeline's; `orders`: by a kind
         of actions, the wing that carries them out."""
-        self._board, self._roster, self._turns, self._holds = board, roster, turns, holds
+        self._roster, self._turns, self._holds = roster, turns, holds
+        self._tasks = TaskActions(board, roster)
         self._airspace, self._permissions, self._overview = airspace, permissions, overview
         self._handoffs = handoffs
         self._timeline, self._memory = timeline, memory
@@ -131,25 +109,30 @@ class ActionHandlers:
         part = self._outside.get(type(action), self._timeline)
         if part is None:
             raise Refusal("This room has no timeline.", "")
-        return Result(await part.carry_out(action, by=order.by, source_key=f"order:{order.message.id}"))
+        text = await part.carry_out(action, by=order.by, source_key=f"order:{order.message.id}")
+        return Result(text, for_people=isinstance(action, OWN))
 
     async def handle(self, tx: Tx, action: Action, order: Order) -> Result:
         """Carry out the action. Its `Result` goes to `after_commit`."""
         if isinstance(action, GUARDED):
             _verify(action, order)
         match action:
+            case actions.OfBoard():
+                return await self._tasks.carry_out(tx, action, order)
             case actions.ShowHelp(name):
                 return Result(answers.render_help(name))
             case actions.ShowWho():
                 return Result(answers.render_who(await self._overview.read(tx)))
             case actions.ShowQueue():
                 return Result(answers.render_queue(await self._overview.read(tx)))
+            case actions.ShowCost():
+                return Result(usage.said(await usage.day_use(tx, order.now)))
             case actions.ShowTasks():
                 return Result(answers.render_tasks(await self._overview.read(tx)))
             case actions.Route(agents, number):
-                return await self.route(tx, await _message(tx, number), list(agents), order)
+                return await self.route(tx, await message_of(tx, number), list(agents), order)
             case actions.Retry(number, of):
-                return await self.retry(tx, await _jobs_of(tx, number, of), order)
+                return await self.retry(tx, await jobs_of(tx, number, of), order)
             case actions.Cancel(agents):
                 return await self.cancel(tx, agents, order)
             case actions.Pause(agents):
@@ -161,6 +144,8 @@ class ActionHandlers:
             case actions.Continue():
                 rules = Rules(agents=self._roster.names)
                 return Result(await lift_hops(tx, rules, now=order.now, parents=order.cause))
+            case actions.OnEntries():
+                return await entries.carry_out(tx, action, order, self._roster.names)
             case actions.ShowAirspace():
                 return Result(self._airspace.who_is_near())
             case actions.DeclareIntent(agent):
@@ -189,22 +174,22 @@ class ActionHandlers:
                 by, message, cause = order.by, order.message, order.cause
                 carry_out = self._remembered().carry_out
                 return Result(await carry_out(tx, action, by=by, message=message, cause=cause))
-            case actions.Exploring() | actions.Verifying() | actions.Needing():
+            case actions.Exploring() | actions.Verifying() | actions.Needing() | actions.Tending():
                 wing = next((wing for kind, wing in self._orders.items() if isinstance(action, kind)), None)
                 if wing is None:
                     raise Refusal("This room has no part that does it.", "")
                 text = await wing.carry_out(tx, action, by=order.by, cause=order.cause)
-                return Result(text, for_people=isinstance(action, actions.ShowNeeds | actions.ShowSince))
-            case actions.Steer(agents):
+                return Result(text, for_people=isinstance(action, _FOR_PEOPLE))
+            case actions.Steer() | actions.SendReview():
                 # A person's is a message and never comes here; this is a line that proves nobody.
                 raise Refusal(
-                    "A line of the transcript file steers nobody.",
-                    f"Say it in the page or with join.py, or mention @{agents[0]}.",
+                    f"A line of the transcript file is no `{action.word}`.",
+                    f"Say it in the page or with join.py, or mention @{action.named()[0]}.",
                 )
             case actions.RunPipeline():
                 return Result(await self._handoffs.pipeline(tx, action, by=order.by, cause=order.cause))
             case _:
-                return await self._board_action(tx, action, order)
+                raise Refusal(f"The room does not know how to do {action!r}.")
 
     def _remembered(self) -> Remembered:
         """The room's memory. Raises Refusal."""
@@ -243,27 +228,6 @@ class ActionHandlers:
         name = f" ({code_span(option.name)})" if option is not None else ""
         text = f"{order.by} {verb} {request.agent}: {code_span(request.title)}{name}."
         return Result(text, permission=(pending.id, option, order.by))
-
-    async def _board_action(self, tx: Tx, action: Action, order: Order) -> Result:
-        lane, cause = ledger.cycle_lane(order.message.id), order.cause
-        match action:
-            case actions.AddTask(title):
-                if len(title) > MAX_TITLE:
-                    wrong = f"The title has {len(title)} characters; at most {MAX_TITLE} fit on the board."
-                    raise Refusal(commands.misused("/task", wrong))
-                change = await self._board.create(tx, title, by=order.by, lane=lane, cause=cause)
-            case actions.MoveTask(number, status):
-                change = await self._board.move(tx, number, str(status), by=order.by, lane=lane, cause=cause)
-            case actions.MoveAll(status):
-                change = await self._board.move_all(tx, str(status), by=order.by, lane=lane, cause=cause)
-            case actions.ClearAll():
-                change = await self._board.clear_all(tx, by=order.by, lane=lane, cause=cause)
-            case actions.Undo():
-                change = await self._board.undo(tx, by=order.by, lane=lane, cause=cause)
-            case _:
-                raise Refusal(f"The room does not know how to do {action!r}.")
-        one_task = isinstance(action, actions.AddTask | actions.MoveTask)
-        return Result(f"{order.by} {change.summary()}", task=change.task.number if one_task else None)
 
     async def route(self, tx: Tx, message: Message, agents: list[str], order: Order) -> Result:
         """Overrule the dispatcher for one message."""
@@ -419,30 +383,3 @@ def _verify(action: Action, order: Order) -> None:
             f"`{action.line().split()[0]}` {does}, and a line written straight into the transcript proves nobody.",
             "Say it in the page or with join.py while the room runs.",
         )
-
-
-async def _message(tx: Tx, number: int) -> Message:
-    row = await tx.one(Q.message_by_number, number=number)
-    if row is None:
-        raise Refusal(f"There is no message {references.message(number)}.", "Each message shows its number.")
-    return message_of_row(row)
-
-
-async def _jobs_of(tx: Tx, number: int, of: str) -> list[Job]:
-    """The jobs that people mean by a number: of the message, of the answer's question, or the job itself."""
-    if of != "job":
-        row = await tx.one(Q.message_by_number, number=number)
-        if row is not None:
-            jobs = [Job.of_row(job) for job in await tx.all(Q.jobs_of_message, message_id=row["id"])]
-            if not jobs and row["in_reply_to"]:
-                jobs = [Job.of_row(j) for j in await tx.all(Q.jobs_of_message, message_id=row["in_reply_to"])]
-            jobs = [job for job in jobs if job.agent != STEWARD]
-            if jobs or of == "message":
-                return jobs
-    row = await tx.one(Q.job, id=number)
-    if row is None:
-        raise Refusal(
-            f"There is no message {references.message(number)} and no job {references.job(number)}.",
-            "`/queue` shows the jobs.",
-        )
-    return [Job.of_row(row)]

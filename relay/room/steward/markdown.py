@@ -6,7 +6,6 @@ Invariant: texts of people and agents enter the markdown escaped and on one line
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from relay.base.durations import rough_duration
 from relay.base.terminal_text import flat
@@ -28,11 +27,6 @@ def lock(lock: LockView) -> str:
 def names(names: tuple[str, ...]) -> str:
     shown = [plain(name) for name in names[:3]]
     return ", ".join([*shown, f"{len(names) - 3} more"] if len(names) > 3 else shown)
-
-
-def listed(names: Sequence[str]) -> str:
-    *most, last = names
-    return f"{', '.join(most)} and {last}" if most else last
 
 
 def path(path: str) -> str:

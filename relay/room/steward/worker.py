@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -27,11 +27,12 @@ from relay.room.dispatch.roster import Roster
 from relay.room.dispatch.running import RunningTurns
 from relay.room.journal import ledger
 from relay.room.journal.ledger import Q
+from relay.room.journal.orders import Order, Result
 from relay.room.journal.values import Job
 from relay.room.parsing import commands
 from relay.room.steward import answers
 from relay.room.steward.guarded import OUTSIDE
-from relay.room.steward.handlers import ActionHandlers, Order, Result
+from relay.room.steward.handlers import ActionHandlers
 from relay.room.steward.overview import Overview
 from relay.store.ports import Store, Tx
 
@@ -198,7 +199,7 @@ class Steward:
             meta["task"] = result.task
         if result.for_people:
             meta["notice"] = "recall"
-        await self._end(tx, job, result.text, meta)
+        await self._end(tx, job, result.text, {**meta, **result.meta}, to=result.to, asks=result.asks)
         return result
 
     async def _stop_elsewhere(self, tx: Tx, result: Result, order: Order) -> None:
@@ -224,8 +225,19 @@ class Steward:
             raise Refusal(parsed.text)
         return parsed
 
-    async def _end(self, tx: Tx, job: Job, text: str, meta: dict[str, Any]) -> None:
+    async def _end(
+        self,
+        tx: Tx,
+        job: Job,
+        text: str,
+        meta: dict[str, Any],
+        *,
+        to: Sequence[str] = (),
+        asks: bool = False,
+    ) -> None:
+        """`to`: who hears the answer while they work; `asks`: it is a job of theirs."""
         now = self._clock()
+        meta = {**meta, "urgent": True} if to else meta
         answer_id = ledger.new_id()
         row = await tx.one(Q.steward_done, id=job.id, now=now, answer_id=answer_id)
         if row is None:
@@ -239,6 +251,16 @@ class Steward:
                 outputs={"jobs": [Job.of_row(row).as_fact()]},
             ),
         )
-        await ledger.say(
-            tx, text, now=now, about=job.message_id, parents=[ended.id], job=job.id, meta=meta, id=answer_id
+        said, event = await ledger.say(
+            tx,
+            text,
+            now=now,
+            about=job.message_id,
+            parents=[ended.id],
+            job=job.id,
+            meta=meta,
+            id=answer_id,
+            to=to,
         )
+        if asks and to:
+            await ledger.queue_jobs(tx, said.id, to, parents=[event.id], now=now)

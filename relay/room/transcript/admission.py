@@ -21,7 +21,6 @@ from relay.model.speaker_names import is_reserved
 from relay.room.dispatch.roster import Roster
 from relay.room.journal import admitting, ledger
 from relay.room.journal.ledger import NewMessage, Q
-from relay.room.journal.values import message_of_row
 from relay.room.parsing.line_format import Entry, Junk, Parsed, Plain, Reason
 from relay.room.transcript.file_position import Line
 from relay.room.transcript.standing import Standing
@@ -213,7 +212,7 @@ class Admission:
 
 async def _known(tx: Tx, ids: Sequence[str]) -> dict[str, Message]:
     rows = await tx.all(Q.messages_by_ids, ids=dumps(list(ids))) if ids else ()
-    return {row["id"]: message_of_row(row) for row in rows}
+    return {row["id"]: ledger.as_written(row) for row in rows}
 
 
 def _stands(standing: Standing, line: Line, numbers: Sequence[int]) -> None:

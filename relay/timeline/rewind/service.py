@@ -20,6 +20,7 @@ from typing import Any
 
 import structlog
 
+from relay.config.command_line import command
 from relay.git.checkout import Checkout, head_of
 from relay.git.diff import changed_files, touches_of
 from relay.git.kept_snapshots import KeptSnapshots
@@ -200,10 +201,8 @@ class Rewinds:
         )
         result = await take_back(git, tree, steps_again(operation.event, touched, later))
         if result.tree == tree and not result.conflicts and kind == REDONE:
-            raise Refusal(
-                f"Nothing of what was brought back of {operation.lane} stands there any more.",
-                "Look at it with `relay timeline log`; what was taken back stays so.",
-            )
+            gone = f"Nothing of what was brought back of {operation.lane} stands there any more."
+            raise Refusal(gone, f"Look at it with {command('timeline log')}; what was taken back stays so.")
         branch = place.removeprefix(HEADS) if target is Target.BRANCH else None
         if target is Target.MAIN:
             branch = places.head.branch

@@ -34,7 +34,8 @@ class Entry:
     the names of those that it routes to. `note`: what it waits for; `held_on`: the main branch's commit on which it
     is not tried again. `passed_over`: batches that others took before it. `verification`: of the batch that it is
     tested in, or was; `approval`: the one that a person looks at (numbers). `landed_as`: its merge on the main
-    branch. `reason`, `output`: why it was put out, and the lines that failed. Times in Unix seconds."""
+    branch. `reason`, `output`: why it was put out, and the lines that failed. `squash`: it lands as one commit. Times
+    in Unix seconds."""
 
     number: int
     agent: str
@@ -56,6 +57,7 @@ class Entry:
     at: float = 0.0
     began: float | None = None
     ended: float | None = None
+    squash: bool = False
 
     def as_json(self) -> dict[str, Any]:
         def named(number: int | None) -> str | None:
@@ -70,6 +72,7 @@ class Entry:
             "at_commit": self.at_commit or None,
             "tree": self.tree or None,
             "policies": list(self.policies),
+            "method": "squash" if self.squash else "merge",
             "note": self.note,
             "verification": named(self.verification),
             "approval": named(self.approval),

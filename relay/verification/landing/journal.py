@@ -32,10 +32,10 @@ def lane_of(number: int) -> Lane:
 
 
 async def ask(
-    tx: Tx, agent: str, *, by: str, task: str | None = None, cause: Sequence[str] = ()
+    tx: Tx, agent: str, *, by: str, task: str | None = None, cause: Sequence[str] = (), squash: bool = False
 ) -> tuple[Entry, bool]:
-    """Put an agent's branch into the queue; the entry, and whether it is new. One that waits takes the newest work.
-    Raises Refusal: it is being tested."""
+    """Put an agent's branch into the queue, to land as one commit with `squash`; the entry, and whether it is new.
+    One that waits takes the newest work and the newest wish. Raises Refusal: it is being tested."""
     row = await tx.one(Q.newest_entry_of, agent=agent)
     before = None if row is None else _entry(row)
     if before is not None and before.state is EntryState.TESTING:
@@ -45,10 +45,11 @@ async def ask(
             code="testing",
         )
     if before is not None and before.state in OPEN:
-        again = replace(before, state=EntryState.ASKED, note="", held_on=None, task=task or before.task)
+        again = replace(before, state=EntryState.ASKED, note="", held_on=None, squash=squash)
+        again = replace(again, task=task or before.task)
         return await change(tx, again, ASKED, cause=cause, again=True), False
     number = await events.next_number(tx, "landing")
-    made = Entry(number, agent, by, task=task, at=await tx.now())
+    made = Entry(number, agent, by, task=task, at=await tx.now(), squash=squash)
     return await change(tx, made, ASKED, cause=cause), True
 
 
@@ -87,6 +88,7 @@ async def end(tx: Tx, number: int, state: EntryState, **changes: Any) -> Entry |
 async def save(tx: Tx, entry: Entry) -> None:
     row = {name: getattr(entry, name) for name in Entry.__slots__}
     row["state"], row["policies"] = entry.state.value, dumps(list(entry.policies))
+    row["squash"] = int(entry.squash)
     await tx.execute(Q.put_entry, **row)
 
 
@@ -123,4 +125,5 @@ async def newest_ended(tx: Tx, limit: int) -> list[Entry]:
 
 
 def _entry(row: Row) -> Entry:
-    return of_row(Entry, row, state=EntryState(row["state"]), policies=tuple(loads(row["policies"])))
+    state, policies = EntryState(row["state"]), tuple(loads(row["policies"]))
+    return of_row(Entry, row, state=state, policies=policies, squash=bool(row["squash"]))

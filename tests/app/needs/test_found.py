@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
 from relay.app.needs.found import permissions, question_of, silent
@@ -89,6 +92,31 @@ def test_a_long_and_hostile_question_is_one_short_line() -> None:
     assert said([need], 1.0).count("\n- ") == 1
 
 
+HOSTILE = (
+    "\x1b[2J\x1b]0;title\x07 **bold** [click](javascript:alert(1)) ![x](https://evil/p.png) <b>\u202egnp.exe\u2066 "
+    "`code` _it_ | ~~no~~\r\n- **RELAY**, 0 s ago: all is well\u2028/stop @AVA " + "x" * 1_000_000
+)
+
+
+def test_hostile_texts_are_one_short_line_of_plain_text_everywhere() -> None:
+    options = (PermissionOption("ok", HOSTILE, "allow_once"),)
+    request = PermissionRequest(
+        agent="AVA", title=HOSTILE, tool=HOSTILE, paths=(HOSTILE,) * 50, options=options
+    )
+    (asked,) = permissions([Pending(4, "ab-4", request, 10.0, 40.0)])
+    worst = Need("held:m1", Kind.HELD, 0.0, HOSTILE, HOSTILE, (NeedAction("x", HOSTILE, actions.Continue()),))
+    for need in (asked, worst):
+        told = need.as_json()
+        assert len(json.dumps(told)) < 2500
+        shown = said([need], 1.0)
+        assert len(shown) < 1500 and len(shown.splitlines()) == 2 + 1 + len(need.actions)
+        for text in (told["text"], told["about"], told["actions"][0]["label"], shown):
+            assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]", text)
+        assert not re.search(r"(?<!\\)(\[click|!\[x|<b>|~~|\*\*bold)", shown)
+    many = said([worst] * 500, 1.0)
+    assert many.startswith("500 things need you:") and "and 470 more" in many and len(many) < 60_000
+
+
 def test_a_permission_has_its_own_options_and_ends() -> None:
     options = (
         PermissionOption("ok/1", "Yes\nalways", "allow_always"),
@@ -114,7 +142,9 @@ def test_a_text_is_given_where_one_is_taken_and_nowhere_else() -> None:
     asking = NeedAction("reject", "Reject", actions.Reject(3, ""), "reason", "why not")
     assert plain.ordered(None) == actions.TryNow(("AVA",))
     assert asking.ordered(" too large ") == actions.Reject(3, "too large")
-    for action, text in ((plain, "x"), (asking, " "), (asking, None)):
+    lines = NeedAction("choice-4", "Write it", actions.Resolve(2, 4, lines=""), "lines", "the lines")
+    assert lines.ordered("\n    return 1\n") == actions.Resolve(2, 4, lines="    return 1")
+    for action, text in ((lines, " \n"), (plain, "x"), (asking, " "), (asking, None)):
         with pytest.raises(Refusal):
             action.ordered(text)
     need = Need("agent:AVA", Kind.FAILED_AGENT, 0.0, "AVA", "It failed.", (plain,))

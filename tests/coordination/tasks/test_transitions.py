@@ -42,7 +42,8 @@ def test_a_task_has_the_shape_of_the_interfaces() -> None:
         "assignee": "CLAUDE", "created_by": "ann", "created_at": "2027-01-15T07:59:00.000Z",
         "updated_at": "2027-01-15T07:59:00.000Z", "priority": 5, "task_type": "task", "description": "Fix it",
         "attempts": 1, "max_attempts": 3, "not_before": None, "error_message": None,
-        "depends_on": [], "note": None, "lease_until": "2027-01-15T08:00:30.000Z", "files": [],
+        "depends_on": [], "note": None, "lease_until": "2027-01-15T08:00:30.000Z", "files": [], "body": "",
+            "given": [], "source": None,
     }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The page's routes to locks, sessions and whole tasks, before a room that plays its part."""
+"""The page's routes to locks and sessions, before a room that plays its part."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TAKE = "POST /api/locks/release"
 
 
 class Holding:
-    """A room with one lock and one task."""
+    """A room with one lock."""
 
     def __init__(self) -> None:
         self.taken: list[tuple[Action, str]] = []
@@ -26,11 +26,6 @@ class Holding:
 
     async def held(self) -> dict[str, Any]:
         return {"locks": [{"file_path": "src/app.py"}], "sessions": [], "now": "2027-01-15T08:00:00.000Z"}
-
-    async def task(self, number: int) -> dict[str, Any]:
-        if number != 1:
-            raise Refusal(f"There is no task #{number}.", "GET /api/tasks lists them.", Fault.UNKNOWN)
-        return {"number": 1, "history": []}
 
     async def act(self, action: Action, *, by: str) -> Answer:
         self.taken.append((action, by))
@@ -45,11 +40,6 @@ async def test_what_is_held_is_read_and_taken(tmp_path: Path) -> None:
         for at, body, status, told in (
             ("GET /api/locks", None, 200, {"locks": [{"file_path": path}]}),
             ("GET /api/locks?x=1", None, 400, {}),
-            ("GET /api/tasks/1", None, 200, {"task": {"number": 1, "history": []}}),
-            ("GET /api/tasks/t1", None, 200, {"task": {"number": 1, "history": []}}),
-            ("GET /api/tasks/j1", None, 404, {}),
-            ("GET /api/tasks/2", None, 404, {}),
-            ("GET /api/tasks/one", None, 404, {}),
             (TAKE, {"path": path, "reason": "it is\n mine ", "name": "ann"}, 200, {"success": True}),
             (TAKE, {"path": "x.py", "reason": "mine", "name": "ann"}, 200, {"success": False}),
             (TAKE, {"path": path, "reason": "mine", "name": "CLAUDE"}, 403, {}),

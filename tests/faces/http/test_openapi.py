@@ -24,7 +24,8 @@ _ADDED = (
     "/api/airspace",
     "/api/worktrees",
 )
-_ADDED += ("/api/locks", "/api/tasks/{number}", "/api/inbox")
+_ADDED += ("/api/locks", "/api/tasks/", "/api/inbox", "/api/review")
+_ADDED += ("/api/messages/{message}/", "/api/pins")
 
 
 def refs(value: Any) -> list[str]:

@@ -69,7 +69,7 @@ WHO, QUEUE, SKIPS, INSTALL, ABLE, TASKS, HELP, ELSE = (
     "not installed:**",
     "I am RELAY",
     "**In progress**",
-    "`/task <title>`: put",
+    "put a new task on the board",
     "I only know about the room",
 )
 

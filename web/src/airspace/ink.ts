@@ -1,6 +1,5 @@
 /** What is drawn over the cloud: ways, working sets, links and markers; the same in space and on the plan. */
 
-import { hue } from "../text/format";
 import type { Kind } from "../state/nearness";
 import type { Point } from "../basic_types";
 import type { Cloud } from "./cloud";
@@ -48,7 +47,7 @@ function ways(scene: Scene, spot: Spot): void {
     if (!end || marker.way.length < 2) continue;
     const points = marker.way.slice(0, -1).map((p) => ({ ...scene.project(p, spot) }));
     points.push(end);
-    pen.strokeStyle = palette.who(hue(marker.id));
+    pen.strokeStyle = palette.who(marker.id);
     pen.lineWidth = 2;
     for (let i = 1; i < points.length; i++) {
       pen.globalAlpha = (faint(model, marker.id) ? 0.15 : 0.6) * (i / points.length) ** 1.5;
@@ -67,7 +66,7 @@ function workingSets(scene: Scene, spot: Spot): void {
   for (const marker of model.markers) {
     const own = model.picked !== null && "agent" in model.picked && model.picked.agent === marker.id;
     const from = scene.spots.get(marker.id);
-    pen.fillStyle = pen.strokeStyle = palette.who(hue(marker.id));
+    pen.fillStyle = pen.strokeStyle = palette.who(marker.id);
     // One path for all of an agent's files: a canvas is asked once for each agent, not for each file.
     const [dots, spokes] = [new Path2D(), new Path2D()];
     for (const file of marker.files) {
@@ -151,7 +150,7 @@ function markers(scene: Scene): void {
     shape(2.5);
     pen.fill();
     if (marker.away) pen.globalAlpha = Math.min(pen.globalAlpha, 0.45);
-    pen.fillStyle = palette.who(hue(marker.id));
+    pen.fillStyle = palette.who(marker.id);
     shape(0);
     pen.fill();
     if (marker.level !== "clear") {

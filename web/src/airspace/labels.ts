@@ -6,11 +6,12 @@
  * seen, and the button stays for the keyboard.
  */
 
-import { hue } from "../text/format";
+import { hued } from "../state/colours";
 import { term } from "../text/terms";
 import type { Picked } from "../state/view";
 import { markerSize } from "./ink";
 import { toldLines, type Line, type Model } from "./model";
+import { lineWords } from "./words";
 import { overlap, type Box, type Spot } from "./stage";
 
 interface Label {
@@ -37,14 +38,6 @@ interface LinkLabel {
 /** Parts of a line beside which its label may stand. */
 const ALONG = [0.5, 0.35, 0.65, 0.2, 0.8];
 
-
-/** What stands on a line: the file's name, how many more there are, the risk. */
-export function lineWords(line: Pick<Line, "files" | "risk">): string {
-  const [first, ...more] = line.files;
-  const name = first === undefined ? "" : `${first.split("/").at(-1)!}${more.length ? ` +${more.length}` : ""} `;
-  return `${name}${line.risk.toFixed(2)}`;
-}
-
 export class Labels {
   private readonly held = new Map<string, Label>();
   private readonly links = new Map<string, LinkLabel>();
@@ -60,7 +53,7 @@ export class Labels {
     button.className = "air-label";
     button.dataset.agent = id;
     button.dataset.testid = `air-agent-${id}`;
-    button.style.setProperty("--h", String(hue(id)));
+    for (const [name, value] of Object.entries(hued(id))) button.style.setProperty(name, String(value));
     const name = document.createElement("span");
     name.textContent = id;
     const badge = document.createElement("span");

@@ -1,5 +1,8 @@
 /** The page's colours for canvases: custom properties resolved by the browser, as CSS text and as bytes. */
 
+import { colourOf } from "../state/colours";
+import { css } from "../text/colours";
+
 export interface Palette {
   dark: boolean;
   ground: Rgb;
@@ -11,7 +14,7 @@ export interface Palette {
   advisory: string;
   resolution: string;
   /** The colour of a name (an agent's). */
-  who(hue: number): string;
+  who(name: string): string;
   /** The soft colour of a folder's points. */
   folder(hue: number): Rgb;
 }
@@ -53,8 +56,7 @@ export function readPalette(beside: HTMLElement): Palette {
     clear: read("line-strong"),
     advisory: read("signal"),
     resolution: read("bad"),
-    // As --who of tokens.css.
-    who: (hue) => (dark ? `oklch(0.82 0.1 ${hue})` : `oklch(0.46 0.12 ${hue})`),
+    who: (name) => css(colourOf(name)[dark ? "dark" : "light"]),
     folder(hue) {
       let rgb = folders.get(hue);
       if (!rgb) folders.set(hue, (rgb = toBytes(dark ? `oklch(0.66 0.07 ${hue})` : `oklch(0.68 0.075 ${hue})`)));

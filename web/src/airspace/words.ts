@@ -63,3 +63,10 @@ export function precisionKinds(p: Precision | null): { kind: string; line: strin
 
 /** Who was asked and has not answered yet. */
 export const silentIn = (one: Pick<Advisory, "agents" | "asked" | "answers">): string[] => (one.asked ?? one.agents).filter((a) => !one.answers[a]);
+
+/** What stands on a line: the file's name, how many more there are, the risk. */
+export function lineWords(line: { files: readonly string[]; risk: number }): string {
+  const [first, ...more] = line.files;
+  const name = first === undefined ? "" : `${first.split("/").at(-1)!}${more.length ? ` +${more.length}` : ""} `;
+  return `${name}${line.risk.toFixed(2)}`;
+}

@@ -11,6 +11,7 @@ import { counted } from "../text/format";
 import { attempt, Layer, toast, Words } from "../ui/bits";
 import { Who } from "../ui/proximity";
 import { Paths } from "./parts";
+import type { MergeMethod } from "../worktree_types";
 import type { Planned } from "./types";
 import { testsAnything } from "./words";
 
@@ -27,8 +28,9 @@ function Row({ of }: { of: Planned }) {
   );
 }
 
-/** `agents`: of these; empty = of all that have work. */
-export function LandDialog({ agents, onClose }: { agents: readonly string[]; onClose: () => void }) {
+/** `agents`: of these; empty = of all that have work. `squash`: as one commit, unless somebody chooses otherwise. */
+export function LandDialog({ agents, squash = false, onClose }: { agents: readonly string[]; squash?: boolean; onClose: () => void }) {
+  const [method, setMethod] = useState<MergeMethod>(squash ? "squash" : "merge");
   const [plan, setPlan] = useState<readonly Planned[] | null>(null);
   const [problem, setProblem] = useState("");
   const [busy, setBusy] = useState(false);
@@ -48,7 +50,7 @@ export function LandDialog({ agents, onClose }: { agents: readonly string[]; onC
   const land = async (): Promise<void> => {
     setBusy(true);
     let said = "";
-    const went = await attempt(api.land(may).then((done) => (said = done.reason ?? "")));
+    const went = await attempt(api.land(may, method).then((done) => (said = done.reason ?? "")));
     setBusy(false);
     if (!went) return;
     toast(said.replace(/`/g, "") || "It is in the landing queue.", { action: { label: "Show the queue", run: () => show("landing") } });
@@ -64,6 +66,10 @@ export function LandDialog({ agents, onClose }: { agents: readonly string[]; onC
       {problem && <p class="problem" role="alert"><Words text={problem} /></p>}
       {plan && !plan.length && <p>No agent has work that could land.</p>}
       {plan && plan.length > 0 && <ul class="land-plan">{plan.map((row) => <Row key={row.agent} of={row} />)}</ul>}
+      <div class="segments" role="group" aria-label="How it lands">
+        <button type="button" aria-pressed={method === "merge"} onClick={() => setMethod("merge")} data-tip="A merge commit with the branch's own commits" data-testid="land-merge">Merge</button>
+        <button type="button" aria-pressed={method === "squash"} onClick={() => setMethod("squash")} data-tip="One commit of everything; the branch as it was is kept aside" data-testid="land-squash">Squash</button>
+      </div>
       <div class="dialog-act">
         <button type="button" class="button" onClick={onClose}>Not now</button>
         <button type="button" class="button primary" disabled={busy || !may.length} onClick={() => void land()} data-testid="land-now">{busy ? "Asking…" : !one && may.length ? `Land ${counted(may.length, "branch", "branches")}` : "Land"}</button>

@@ -6,7 +6,7 @@ import { api } from "../api_views";
 import { approvals, landing, landingProblem, loadLanding, verificationOf, waitingApprovals } from "../state/landing";
 import { roomNow } from "../state/locks";
 import { shell } from "../state/room";
-import { show, showApproval } from "../state/view";
+import { show, showApproval, showReview } from "../state/view";
 import "../style/landing.css";
 import "../style/worktrees.css";
 import { ago, counted, full, instant, span } from "../text/format";
@@ -78,6 +78,7 @@ function Waiting({ entry, queue, place }: { entry: Entry; queue: readonly Entry[
       {waits && <p class="land-waits" data-testid="entry-waits">{tested ? "" : /^until /.test(waits) ? "Waits " : "Waits: "}<Words text={waits} /></p>}
       {asked.map((one) => <p key={one.number}><button type="button" class="button small primary" onClick={() => showApproval(one.number)} data-testid="entry-approval"><Icon name="approve" size={14} /> Look at {one.reference} and decide</button></p>)}
       <Acts entry={entry}>
+        <button type="button" class="button small" onClick={() => showReview(entry.agent)} data-testid="entry-review">Review</button>
         <button type="button" class="button small" disabled={busy} onClick={() => void takeOut()} data-testid="take-out">Take out of the queue</button>
       </Acts>
     </article>

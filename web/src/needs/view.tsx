@@ -6,15 +6,18 @@
 
 import "../style/views.css";
 import "../style/needs.css";
+import "../style/worktrees.css";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { actOn, loadNeeds, needs, needsProblem } from "../state/needs";
+import { actOn, loadNeeds, needs, needsProblem, takeBack } from "../state/needs";
 import { roomNow } from "../state/locks";
-import { agents } from "../state/room";
+import { agents, fleet } from "../state/room";
 import { agentPanel, follow, show, showAirspace } from "../state/view";
 import { ago, counted, full, instant, span } from "../text/format";
 import type { Need, NeedAction } from "../types";
-import { Icon, toast, Words } from "../ui/bits";
+import { attempt, Icon, toast, Words } from "../ui/bits";
 import { Who } from "../ui/proximity";
+import { standing, wanted } from "./notify";
+import { NotifyDialog } from "./notify_dialog";
 import { kindOf, opens } from "./words";
 
 async function open(need: Need): Promise<void> {
@@ -58,12 +61,12 @@ function Card({ need }: { need: Need }) {
     const backTo = keepFocus(place.current!);
     setBusy(true);
     setRefused("");
-    const { said, done } = await actOn(need, action.name, text);
+    const { said, done, undo } = await actOn(need, action.name, text);
     setBusy(false);
     requestAnimationFrame(backTo);
     if (!done) return setRefused(said);
     setAsks(null);
-    toast(said.replace(/`/g, "").split("\n")[0]!);
+    toast(said.replace(/`/g, "").split("\n")[0]!, undo ? { action: { label: "Undo", run: () => void attempt(takeBack(undo)) }, long: true } : {});
   };
   const ends = instant(need.ends_at);
   const way = opens(need);
@@ -78,7 +81,7 @@ function Card({ need }: { need: Need }) {
         <p class="need-text"><Words text={need.text} /></p>
         {refused && <p class="problem" role="alert"><Words text={refused} /></p>}
         {asks ? (
-          <form class="need-form" onSubmit={(event) => { event.preventDefault(); const text = field.current!.value.trim(); if (text) void run(asks, text); }}>
+          <form class="need-form" onSubmit={(event) => { event.preventDefault(); const text = field.current!.value; if (text.trim()) void run(asks, text); }}>
             <label for={`need-${need.id}`}>{asks.label}: {asks.asks}</label>
             <textarea
               id={`need-${need.id}`}
@@ -114,11 +117,18 @@ function Card({ need }: { need: Need }) {
 
 export default function NeedsView() {
   useEffect(() => void loadNeeds(), []);
+  const [asksHow, setAsksHow] = useState(false);
   const all = needs.value;
+  const away = (fleet.value?.members ?? []).filter((member) => member.state === "away").map((member) => member.name);
+  const told = wanted.value.size > 0 && standing.value === "granted";
   return (
-    <section class="view" aria-label="Needs you" data-testid="needs-view">
-      <header class="view-head"><h2 tabIndex={-1}>Needs you</h2><span class="muted">{all.length ? `${counted(all.length, "thing")}, the newest first` : ""}</span></header>
+    <section class="view needs-view" aria-label="Needs you" data-testid="needs-view">
+      <header class="view-head"><h2 tabIndex={-1}>Needs you</h2><span class="muted">{all.length ? `${counted(all.length, "thing")}, the newest first` : ""}</span>
+        <button type="button" class="button small notify-open" onClick={() => setAsksHow(true)} aria-haspopup="dialog" data-on={told} data-testid="notify-open"><Icon name="bell" size={14} /> {told ? "Notifications are on" : wanted.value.size ? "Notifications are refused" : "Notify me"}</button>
+      </header>
+      {asksHow && <NotifyDialog onClose={() => setAsksHow(false)} />}
       <div class="needs-body">
+        {away.length > 0 && <p class="muted needs-away" role="status">{away.join(" and ")} cannot be reached: what agents there ask for, and whether they are silent, is not known.</p>}
         {needsProblem.value && <p class="problem" role="alert"><Words text={needsProblem.value} /></p>}
         {all.length > 0 ? (
           <ul class="needs">{all.map((need) => <Card key={need.id} need={need} />)}</ul>

@@ -9,7 +9,7 @@
 import { batch, effect } from "@preact/signals";
 import { readRef, ref } from "../text/reference";
 import { marked } from "./room";
-import { agentPanel, approvalFocus, conflictOf, memoryWords, NO_MEMORY_WORDS, NO_WORDS, picked, show, taskOpen, timelineWords, verificationShown, view, VIEWS, worktreeOf, type MemoryWords, type Picked, type TimelineWords, type View } from "./view";
+import { agentPanel, approvalFocus, conflictOf, memoryWords, NO_MEMORY_WORDS, NO_WORDS, picked, reviewOf, show, taskOpen, timelineWords, verificationShown, view, VIEWS, worktreeOf, type MemoryWords, type Picked, type TimelineWords, type View } from "./view";
 
 /** What the address says of a place in the airspace, by the field of `Picked`. */
 const PICKS = { agent: "near", link: "link", advisory: "advisory" } as const;
@@ -37,6 +37,7 @@ function memoryOf(words: URLSearchParams): MemoryWords {
 export function addressNow(): string {
   const words = new URLSearchParams();
   if (view.value === "worktrees" && worktreeOf.value) words.set("of", worktreeOf.value);
+  if (view.value === "review" && reviewOf.value) words.set("of", reviewOf.value);
   if (view.value === "conflicts" && conflictOf.value !== null) words.set("of", ref("c", conflictOf.value));
   if (view.value === "approvals" && approvalFocus.value !== null) words.set("of", ref("a", approvalFocus.value));
   if (view.value === "airspace" && picked.value)
@@ -55,7 +56,7 @@ export function addressNow(): string {
 
 /** The view that an address names; null for one that is no view's. No address at all is the room. */
 function viewOf(hash: string): { view: View; words: URLSearchParams } | null {
-  const [, name = "room", said = ""] = /^(?:#\/?)?(?:([a-z]+)(?:\?(.*))?)?$/.exec(hash) ?? [, ""];
+  const [, name = "room", said = ""] = /^(?:#\/?)?(?:([a-z]+)(?:\?(.*))?)?$/.exec(hash.replace(/^(#\/review)\/([\w-]+)$/, "$1?of=$2")) ?? [, ""];
   return (VIEWS as readonly string[]).includes(name) ? { view: name as View, words: new URLSearchParams(said) } : null;
 }
 
@@ -73,6 +74,7 @@ export function takeAddress(hash: string): boolean {
     taskOpen.value = task && /^\d{1,9}$/.test(task) ? Number(task) : null;
     agentPanel.value = found.words.get("agent");
     if (found.view === "worktrees") worktreeOf.value = found.words.get("of");
+    if (found.view === "review") reviewOf.value = found.words.get("of");
     if (found.view === "conflicts") conflictOf.value = readRef(found.words.get("of") ?? "", "c")?.number ?? null;
     if (found.view === "approvals") approvalFocus.value = readRef(found.words.get("of") ?? "", "a")?.number ?? null;
     verificationShown.value = readRef(found.words.get("results") ?? "", "v")?.number ?? null;

@@ -4,13 +4,14 @@ import { signal } from "@preact/signals";
 import { api, ApiError } from "../api";
 import type { Need } from "../types";
 import { onLive } from "./live";
+import { memory, personName, uuid } from "./prefs";
 import { reading } from "./reading";
 import { agents, loaded, onEntries, onFrames } from "./room";
 
 export const needs = signal<readonly Need[]>([]);
 export const needsProblem = signal("");
 /** Frames that change nothing about it. */
-const QUIET: ReadonlySet<string> = new Set(["stream", "output", "people", "airspace", "hello", "dispatcher", "fleet", "lock", "session"]);
+const QUIET: ReadonlySet<string> = new Set(["stream", "output", "worktree", "people", "airspace", "hello", "dispatcher", "fleet", "lock", "session"]);
 /** Milliseconds between two looks while an agent works: that nothing is heard of it is said by no frame. */
 const LOOK = 60_000;
 
@@ -22,20 +23,26 @@ const list = reading(async () => {
     if (!(problem instanceof ApiError)) throw problem;
     needsProblem.value = [problem.message, problem.fix].filter(Boolean).join(" ");
   }
-});
+}, { unseen: true });
 export const loadNeeds = list.now;
 
-/** Does it; gives what the room says, and whether it did it. */
-export async function actOn(need: Need, action: string, text = ""): Promise<{ said: string; done: boolean }> {
+/** Does it; gives what the room says, whether it did it, and the command that takes it back, where there is one. */
+export async function actOn(need: Need, action: string, text = ""): Promise<{ said: string; done: boolean; undo?: string | null }> {
   try {
     const answer = await api.actOnNeed(need.id, action, text);
-    return { said: answer.reason ?? "Done.", done: true };
+    return { said: answer.reason ?? "Done.", done: true, undo: answer.undo };
   } catch (problem) {
     if (!(problem instanceof ApiError)) throw problem;
     return { said: [problem.message, problem.fix].filter(Boolean).join(" "), done: false };
   } finally {
     await list.now();
   }
+}
+
+/** Says the command in the room, as a person does who types it; its answer stands there. */
+export async function takeBack(command: string): Promise<void> {
+  await api.post({ body: command, name: personName.peek(), client_id: uuid() });
+  list.soon();
 }
 
 onFrames((frames) => {
@@ -46,3 +53,6 @@ onLive(() => void list.now());
 setInterval(() => {
   if (loaded.peek() && agents.peek().some((agent) => agent.running)) list.soon();
 }, LOOK);
+
+/** Notifications come as a file of their own, for whoever has turned them on. */
+if (memory.get("notify")) void import("../needs/notify");

@@ -9,15 +9,20 @@ export interface Reading {
 
 /** Milliseconds that changes are gathered. */
 const GATHER = 250;
+/** Milliseconds between two readings of what is read while nobody looks, too. */
+const UNSEEN = 2000;
 
-export function reading(read: () => Promise<void>, gather = GATHER): Reading {
+/** `unseen`: it is read while the page is hidden, too: its title and its notifications say what came. */
+export function reading(read: () => Promise<void>, { gather = GATHER, unseen = false } = {}): Reading {
   let busy: Promise<void> | null = null;
   let again = false;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let missed = false;
+  let last = 0;
   const all = async (): Promise<void> => {
     do {
       again = false;
+      last = Date.now();
       await read();
     } while (again);
   };
@@ -26,11 +31,14 @@ export function reading(read: () => Promise<void>, gather = GATHER): Reading {
     return (busy ??= all().finally(() => (busy = null)));
   };
   const soon = (): void => {
+    const hidden = unseen && document.hidden;
+    // A browser may hold the timers of a hidden page for a minute.
+    if (hidden && Date.now() - last > UNSEEN) return void now();
     timer ??= setTimeout(() => {
       timer = undefined;
-      missed = document.hidden;
+      missed = document.hidden && !unseen;
       if (!missed) void now();
-    }, gather);
+    }, hidden ? UNSEEN : gather);
   };
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden && missed) soon();

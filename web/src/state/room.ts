@@ -110,7 +110,7 @@ function putJobs(changed: readonly Job[]): void {
   const next = new Map(jobs.value);
   const touched = new Map<string, Job[]>();
   for (const job of changed) {
-    next.set(job.id, job);
+    next.set(job.id, job.asked ? job : { ...job, asked: next.get(job.id)?.asked });
     const list = touched.get(job.message_id) ?? receiptsOf(job.message_id).value;
     touched.set(job.message_id, [...list.filter((j) => j.id !== job.id), job].sort((a, b) => a.id - b.id));
   }
@@ -134,6 +134,15 @@ function recall(entries: readonly Entry[]): void {
   if (!unknown.length) return;
   // What was told meanwhile is newer. Without an answer the entries stand without receipts, as before.
   api.jobsOf(unknown.slice(-tl.PAGE)).then((found) => putJobs(found.filter((job) => !jobs.value.has(job.id))), () => undefined);
+}
+
+/** Entries that say something else now than when they came. */
+export function amend(changed: readonly Entry[]): void {
+  const now = new Map(changed.filter((entry) => byId.has(entry.id)).map((entry) => [entry.id, entry]));
+  for (const [id, entry] of now) byId.set(id, entry);
+  const anew = (held: readonly Entry[]): readonly Entry[] => (held.some((e) => now.has(e.id)) ? held.map((e) => now.get(e.id) ?? e) : held);
+  const t = timeline.value;
+  timeline.value = { ...t, entries: anew(t.entries), stash: anew(t.stash) };
 }
 
 type Listener = (entries: readonly Entry[]) => void;

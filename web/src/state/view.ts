@@ -6,8 +6,8 @@ import { setReferences } from "../text/markdown";
 import { readRef, ref, THINGS } from "../text/reference";
 import { jobs, jumpTo, marked, newestNumber, tasks, timeline } from "./room";
 
-export type View = "room" | "needs" | "board" | "agents" | "queue" | "airspace" | "locks" | "worktrees" | "timeline" | "memory" | "explore" | "conflicts" | "metrics" | "landing" | "approvals";
-export const VIEWS: readonly View[] = ["room", "needs", "board", "agents", "queue", "airspace", "locks", "worktrees", "timeline", "memory", "explore", "conflicts", "metrics", "landing", "approvals"];
+export type View = "room" | "needs" | "board" | "agents" | "queue" | "airspace" | "locks" | "worktrees" | "timeline" | "memory" | "explore" | "conflicts" | "metrics" | "landing" | "approvals" | "review";
+export const VIEWS: readonly View[] = ["room", "needs", "board", "agents", "queue", "airspace", "locks", "worktrees", "timeline", "memory", "explore", "conflicts", "metrics", "landing", "approvals", "review"];
 
 export const view = signal<View>("room");
 export const overlay = signal<"none" | "search" | "help">("none");
@@ -29,6 +29,8 @@ export type Picked = { agent: string } | { link: string } | { advisory: string }
 export const picked = signal<Picked>(null);
 /** The agent whose diff the worktrees view shows. */
 export const worktreeOf = signal<string | null>(null);
+/** The agent whose branch the review shows. */
+export const reviewOf = signal<string | null>(null);
 /** The number of the conflict that is shown; null = the first that is open. */
 export const conflictOf = signal<number | null>(null);
 /** What the timeline shows: the filters, and what is picked. `event`, `at` and `with` are numbers of events, as text. */
@@ -84,6 +86,11 @@ export function showAirspace(what: Picked): void {
 export function showWorktree(agent: string): void {
   worktreeOf.value = agent;
   show("worktrees");
+}
+
+export function showReview(agent: string): void {
+  reviewOf.value = agent;
+  show("review");
 }
 
 export function showConflict(number: number): void {

@@ -1,17 +1,22 @@
 /** The agents' worktrees. Reading them costs the room some git, so they are read when something has changed. */
 
-import { signal } from "@preact/signals";
+import { batch, signal } from "@preact/signals";
 import { api, ApiError } from "../api";
 import type { AirspaceState } from "../airspace_types";
-import type { MergeTurn, Worktree } from "../worktree_types";
+import type { MergeTurn, Worktree, WorktreeRuns, Worktrees } from "../worktree_types";
 import { airspace } from "./airspace";
 import { onLive } from "./live";
-import { onEntries } from "./room";
+import { onEntries, onFrames } from "./room";
 
 export const worktrees = signal<Worktree[] | null>(null);
 /** In which order to merge them, so that the fewest are set back. */
 export const order = signal<readonly MergeTurn[]>([]);
 export const worktreesProblem = signal("");
+/** Which commands are configured for worktrees, and what all of them take of the disk. */
+export const commands = signal<NonNullable<Worktrees["commands"]>>({ setup: false, run: false, archive: false });
+export const disk = signal<Worktrees["disk"]>(null);
+/** What the setup and the app of the worktree that is looked at have printed: as it was asked for, then as it comes. */
+export const printed = signal<WorktreeRuns | null>(null);
 /** Why the worktree of an agent is missing or was not read, in the room's words. */
 export const troubles = signal<Readonly<Record<string, string>>>({});
 /** Milliseconds that changes are gathered before the list is read again. */
@@ -26,6 +31,8 @@ export async function loadWorktrees(): Promise<void> {
     order.value = told.order ?? [];
     troubles.value = told.troubles ?? {};
     worktreesProblem.value = told.trouble ?? "";
+    commands.value = told.commands ?? commands.peek();
+    disk.value = told.disk ?? null;
   } catch (problem) {
     if (!(problem instanceof ApiError)) throw problem;
     worktreesProblem.value = [problem.message, problem.fix].filter(Boolean).join(" ");
@@ -61,5 +68,17 @@ airspace.subscribe((state) => {
 });
 onEntries((entries) => {
   if (entries.some((e) => e.meta.worktree)) soon();
+});
+onFrames((frames) => {
+  // Of one worktree the newest says all.
+  const newest = new Map<string, WorktreeRuns>();
+  for (const frame of frames) if (frame.type === "worktree") newest.set(frame.data.agent, frame.data);
+  if (!newest.size) return;
+  if (newest.has("")) soon();
+  batch(() => {
+    const shown = printed.peek();
+    if (shown) printed.value = newest.get(shown.agent) ?? shown;
+    worktrees.value = worktrees.peek()?.map((tree) => (tree.member ? tree : { ...tree, ...newest.get(tree.agent) })) ?? null;
+  });
 });
 onLive(() => void loadWorktrees());

@@ -156,12 +156,3 @@ export function receipt(job: Job, now: number, number: (job: number) => number |
       return { tone: "skipped", label: cause ? `skipped: ${cause}` : "skipped", detail: `${job.agent} was skipped${cause ? `: ${cause}` : ""}` };
   }
 }
-
-/** A hue for a name: stable, and far from the hues of its likely neighbours. Degrees for oklch. */
-export function hue(name: string): number {
-  let hash = 2166136261;
-  for (const char of name.toUpperCase()) hash = Math.imul(hash ^ char.codePointAt(0)!, 16777619);
-  hash ^= hash >>> 15;
-  const hues = [22, 48, 80, 128, 158, 190, 222, 250, 278, 304, 330, 354];
-  return hues[(hash >>> 0) % hues.length]!;
-}

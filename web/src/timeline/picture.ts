@@ -6,7 +6,6 @@
  */
 
 import { readPalette, type Palette } from "../airspace/palette";
-import { hue } from "../text/format";
 import type { Block, EventTable, Place } from "./columns";
 import { EVERY } from "./kinds";
 import { indexed, nearest, RowColumns, type Index, type Shown } from "./levels";
@@ -101,7 +100,7 @@ export class Picture {
   setRows(rows: readonly number[]): void {
     this.rows = rows.map((who) => {
       const name = this.table.who.texts[who]!;
-      return { who, colour: isNobody(name) ? this.palette.quiet : this.palette.who(hue(name)) };
+      return { who, colour: isNobody(name) ? this.palette.quiet : this.palette.who(name) };
     });
     this.stir();
   }

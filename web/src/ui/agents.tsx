@@ -4,7 +4,9 @@ import { agents, dispatcher, now } from "../state/room";
 import { agentPanel, show } from "../state/view";
 import { instant, moment, span } from "../text/format";
 import type { Agent, DispatcherState } from "../types";
+import { standing } from "../state/glance";
 import { hued } from "./bits";
+import { Cost, Doing } from "./doing";
 
 type Health = "away" | "ready" | "spent" | "working" | "paused" | "open" | "half_open" | "parked" | "missing" | "off";
 
@@ -57,16 +59,22 @@ export function Dot({ state }: { state: Health }) {
 /** The short list in the side bar. */
 export function AgentList() {
   return (
-    <ul class="agent-list">
+    <ul class={`agent-list ${agents.value.length > 5 ? "many" : ""}`}>
       {agents.value.map((agent) => {
         const state = health(agent, now.value);
         return (
           <li key={agent.name}>
-            <button type="button" class={`agent-row agent-${state}`} aria-pressed={agentPanel.value === agent.name} onClick={() => (agentPanel.value = agentPanel.value === agent.name ? null : agent.name)} data-testid={`agent-${agent.name}`}>
+            <button type="button" class={`agent-row agent-${state} ${agent.running || standing(agent.name) ? "busy" : ""}`} aria-pressed={agentPanel.value === agent.name} onClick={() => (agentPanel.value = agentPanel.value === agent.name ? null : agent.name)} data-testid={`agent-${agent.name}`}>
               <Dot state={state} />
-              <span class={`agent-name ${agent.kind === "steward" ? "neutral" : ""}`} style={hued(agent.name)}>{agent.name}</span>
-              <span class="agent-line">{state === "ready" ? agent.member ? `at ${agent.member}` : (agent.model ?? (agent.kind === "steward" ? "steward" : "")) : healthLine(agent, now.value, true)}</span>
-              {agent.queued > 0 && <span class="count" data-tip={`${agent.queued} queued`}>{agent.queued}</span>}
+              <span class="agent-lines">
+                <span class="agent-first">
+                  <span class={`agent-name ${agent.kind === "steward" ? "neutral" : ""}`} style={hued(agent.name)}>{agent.name}</span>
+                  <span class="agent-line">{state === "ready" ? agent.member ? `at ${agent.member}` : (agent.model ?? (agent.kind === "steward" ? "steward" : "")) : healthLine(agent, now.value, true)}</span>
+                  <Cost name={agent.name} />
+                  {agent.queued > 0 && <span class="count" data-tip={`${agent.queued} queued`}>{agent.queued}</span>}
+                </span>
+                <Doing agent={agent} />
+              </span>
             </button>
           </li>
         );

@@ -5,11 +5,14 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api_views";
 import { locks } from "../state/locks";
 import { agents, away, dispatcher, now, workers } from "../state/room";
+import { askedFor, toolOf } from "../state/glance";
 import { permissions } from "../state/permissions";
+import { usage } from "../state/usage";
 import { visitors } from "../state/visitors";
 import { agentPanel, show, showEntry } from "../state/view";
 import { absence } from "../text/fleet";
 import { amount, counted, moment } from "../text/format";
+import { said } from "../text/usage";
 import type { Agent, Meter, TokenMeter } from "../types";
 import { DISPATCHER_WORDS, Dot, health, healthLine } from "./agents";
 import { attempt, Avatar, Copyable, hued, Icon, IconButton, tell, toast, Words } from "./bits";
@@ -18,6 +21,7 @@ import { FleetCards } from "./fleet_cards";
 import { Whereabouts } from "./near";
 import { Term } from "./term";
 import { Steer } from "./steer";
+import { UsageChart } from "./usage_chart";
 import { VisitorCards, VisitorPanel } from "./visitors";
 
 /** Where an agent lives, where that is at another member of the fleet. */
@@ -34,7 +38,7 @@ function BudgetMeter({ name, meter, money = false, tip }: { name: string; meter:
   return (
     <div class={`meter ${part >= 1 ? "spent" : part > 0.8 ? "near" : ""}`} data-tip={tip} tabIndex={tip ? 0 : undefined}>
       <span class="meter-name">{name}</span>
-      <span class="meter-value">{show(meter.used)} / {show(meter.limit)}</span>
+      <span class="meter-value">{show(meter.used)} / {show(meter.limit)}{meter.limit > meter.used && part > 0 ? <span class="muted">, {show(meter.limit - meter.used)} left</span> : null}</span>
       <div class="meter-bar" role="meter" aria-label={`${name} used`} aria-valuemin={0} aria-valuemax={meter.limit} aria-valuenow={meter.used}>
         <i style={{ width: `${part * 100}%` }} />
       </div>
@@ -54,6 +58,12 @@ function Meters({ agent }: { agent: Agent }) {
     )),
   ].filter(Boolean);
   return rows.length ? <div class="meters">{rows}</div> : null;
+}
+
+/** What it used since midnight. */
+function Today({ name }: { name: string }) {
+  const used = usage.value?.agents[name];
+  return used ? <p class="detail" data-testid="today">Today: {said(used)}</p> : null;
 }
 
 function Settings({ agent }: { agent: Agent }) {
@@ -130,13 +140,21 @@ function Facts({ agent }: { agent: Agent }) {
   const held = locks.value.filter((lock) => lock.locked_by === agent.name).length;
   return (
     <>
+      {agent.about && <p class="detail about" data-testid="about">{agent.about}</p>}
       <p class={`health health-${state}`} data-testid="health"><Dot state={state} /> {healthLine(agent, at)}{agent.queued ? <span class="muted"> · {agent.queued} queued</span> : null}</p>
       {agent.away && <p class="detail away-why" data-testid="away">{absence(agent, at)}. What is written to {agent.name} waits for it{agent.running ? ", and so does what it was working on" : ""}.</p>}
       {agent.channel && agent.installed && (
         <p class="detail" data-testid="channel" data-tip={agent.channel.why || undefined}>hears {agent.channel.hears === "boundary" ? `within the turn (${agent.channel.name})` : "with the next turn"}</p>
       )}
       {agent.running && (
-        <button type="button" class="link now-on" onClick={() => void showEntry(agent.running!.message_id)}>{agent.away ? "what it was working on" : "what it is working on"}</button>
+        <>
+          {agent.running.asked ? (
+            <button type="button" class="link now-on asked" data-testid="asked" aria-label={`${agent.away ? "what it was working on" : "what it is working on"}, ${agent.running.asked.by}: ${askedFor(agent.running.asked.text)}`} onClick={() => void showEntry(agent.running!.message_id)}>
+              {agent.running.asked.by}: {askedFor(agent.running.asked.text)}
+            </button>
+          ) : <button type="button" class="link now-on" onClick={() => void showEntry(agent.running!.message_id)}>{agent.away ? "what it was working on" : "what it is working on"}</button>}
+          {toolOf(agent) && <p class="detail doing-tool mono">{toolOf(agent)}</p>}
+        </>
       )}
       {held > 0 && <button type="button" class="link now-on" onClick={() => show("locks")} data-testid="holds">holds {counted(held, "lock")}</button>}
       {agent.detail && <p class="detail"><Words text={agent.detail} /></p>}
@@ -192,6 +210,7 @@ export function AgentPanel() {
         <Whereabouts name={agent.name} />
         <Actions agent={agent} />
         {agent.running && <Steer agent={agent.name} />}
+        <Today name={agent.name} />
         <Meters agent={agent} />
         <Settings agent={agent} />
         <h3>Log</h3>
@@ -210,6 +229,7 @@ export default function AgentsView() {
         <h1>Agents</h1>
         <p>{workers.value.filter((a) => a.installed).length} of {workers.value.length} installed{away.value.length > 0 && `, ${away.value.length} away`}{here > 0 && `, ${here} connected on ${here === 1 ? "its" : "their"} own`}</p>
       </header>
+      <UsageChart />
       {d && (
         <div class={`dispatcher dispatcher-${d.state}`} data-testid="dispatcher">
           <Icon name="route" />
@@ -233,6 +253,7 @@ export default function AgentsView() {
             </header>
             <Facts agent={agent} />
             <Whereabouts name={agent.name} />
+            <Today name={agent.name} />
             <Meters agent={agent} />
           </article>
         ))}

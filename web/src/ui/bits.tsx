@@ -1,16 +1,17 @@
 /** Small parts that every view uses: icons, names, meters, toasts, the one tooltip. */
 
 import { signal } from "@preact/signals";
-import { Fragment, type ComponentChildren, type CSSProperties } from "preact";
+import { Fragment, type ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ApiError } from "../api";
+import { hued } from "../state/colours";
 import { copyText } from "../state/prefs";
 import { say } from "../state/said";
-import { hue } from "../text/format";
 
 const PATHS = {
   room: "M4 5h12a1.5 1.5 0 0 1 1.5 1.5v6A1.5 1.5 0 0 1 16 14H9l-4 3v-3H4a1.5 1.5 0 0 1-1.5-1.5v-6A1.5 1.5 0 0 1 4 5Z",
   inbox: "M3.5 11.5 5.5 4.5h9l2 7v4h-13zM3.5 11.5h4l1 2h3l1-2h4",
+  bell: "M10 3a4.2 4.2 0 0 1 4.2 4.2c0 4 1.8 5.3 1.8 5.3H4s1.8-1.3 1.8-5.3A4.2 4.2 0 0 1 10 3ZM8.3 15.5a1.8 1.8 0 0 0 3.4 0",
   board: "M3.5 4h3.6v12H3.5zM8.2 4h3.6v8H8.2zM12.9 4h3.6v10h-3.6z",
   agents: "M6 8a2.2 2.2 0 1 0 0-4.4A2.2 2.2 0 0 0 6 8Zm8 8.4a2.2 2.2 0 1 0 0-4.4 2.2 2.2 0 0 0 0 4.4ZM6 8v3.2a3 3 0 0 0 3 3h2.8",
   queue: "M4 5.5h12M4 10h12M4 14.5h7",
@@ -20,6 +21,8 @@ const PATHS = {
   link: "M8.5 11.5l3-3M9.5 6.5 11.2 4.8a2.8 2.8 0 0 1 4 4L13.5 10.5M10.5 13.5l-1.7 1.7a2.8 2.8 0 0 1-4-4L6.5 9.5",
   retry: "M15.5 10a5.5 5.5 0 1 1-1.7-4M15.8 3.2v3.2h-3.2",
   close: "M5 5l10 10M15 5 5 15",
+  edit: "M4 16l.8-3.4 8.4-8.4a1.4 1.4 0 0 1 2 0l.6.6a1.4 1.4 0 0 1 0 2L7.4 15.2ZM11.6 5.8l2.6 2.6",
+  pin: "M7.5 3.5h5M8.5 3.5v5l-2.5 3h8l-2.5-3v-5M10 11.5v5",
   copy: "M7.5 7.5h8v8h-8zM12.5 7.5v-3h-8v8h3",
   check: "M4 10.5l4 4 8-9",
   down: "M10 4v11.5M5 11l5 5 5-5",
@@ -65,10 +68,7 @@ export function Icon({ name, size = 16 }: { name: IconName; size?: number }) {
   );
 }
 
-/** The hue of a name as a custom property; set through the CSSOM, which the CSP allows. */
-export function hued(name: string): CSSProperties {
-  return { "--h": String(hue(name)) } as CSSProperties;
-}
+export { hued };
 
 /** Two letters of an agent: of its last word where it has several, so that root-claude and root-codex differ. */
 function letters(name: string): string {

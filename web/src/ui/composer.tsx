@@ -21,7 +21,7 @@ function helpFor(agent: Agent): string {
   if (!agent.installed) return "not installed";
   if (agent.paused) return "paused";
   if (agent.breaker.state === "open") return "paused after failures";
-  return [agent.preset ?? agent.kind, agent.model].filter(Boolean).join(" · ");
+  return agent.about || [agent.preset ?? agent.kind, agent.model].filter(Boolean).join(" · ");
 }
 
 export function Composer() {

@@ -7,10 +7,11 @@ import { discard, sendAgain, type Outgoing } from "../state/outbox";
 import { copyText, personName } from "../state/prefs";
 import { entryOf, now, type Stream } from "../state/room";
 import { callComposer, replyTo, showEntry } from "../state/view";
-import { amount, clock, full, hue, span } from "../text/format";
+import { amount, clock, full, span } from "../text/format";
 import { plainLine } from "../text/markdown";
 import { ref } from "../text/reference";
 import { WasGiven } from "../memory/given";
+import { EntryActions, EntryText } from "../rooms/row";
 import type { Entry, Usage } from "../types";
 import { Avatar, hued, Icon, IconButton, toast } from "./bits";
 import { Lazy } from "./lazy";
@@ -164,7 +165,7 @@ function Row({ entry, previous, lit, found }: EntryProps) {
       aria-current={found || undefined}
       tabIndex={-1}
       aria-label={`${entry.speaker}, ${clock(entry.ts)}`}
-      style={{ "--h": String(hue(entry.speaker)) } as Record<string, string>}
+      style={hued(entry.speaker)}
     >
       <div class="gutter">
         {together ? <time class="time" dateTime={entry.ts}>{clock(entry.ts)}</time> : <Avatar name={entry.speaker} kind={entry.kind} />}
@@ -184,7 +185,7 @@ function Row({ entry, previous, lit, found }: EntryProps) {
           </header>
         )}
         {needsQuote(entry, previous) && <Quote id={entry.in_reply_to!} />}
-        {entry.kind === "advisory" ? <AdvisoryEntry entry={entry} /> : <Markdown text={withoutFooter(entry)} numbers={aboutTasks(entry, entryOf(entry.in_reply_to ?? "")) ? "tasks" : "messages"} own={entry.kind === "system" && (VERIFIED.has(entry.meta.notice ?? String(entry.meta.command)) ? "rva" : "r")} />}
+        <EntryText entry={entry}>{entry.kind === "advisory" ? <AdvisoryEntry entry={entry} /> : <Markdown text={withoutFooter(entry)} numbers={aboutTasks(entry, entryOf(entry.in_reply_to ?? "")) ? "tasks" : "messages"} own={entry.kind === "system" && (VERIFIED.has(entry.meta.notice ?? String(entry.meta.command)) ? "rva" : "r")} />}</EntryText>
         {entry.meta.notice === "conflict" && entry.meta.conflict !== undefined && <Lazy load={conflictAsked} given={{ number: entry.meta.conflict }} over />}
         {entry.meta.notice === "handoff" && <HandoffAsked entry={entry.id} />}
         <NoticeOf entry={entry} />
@@ -196,6 +197,7 @@ function Row({ entry, previous, lit, found }: EntryProps) {
       </div>
       <div class="entry-actions" role="group" aria-label="Entry actions">
         <IconButton icon="reply" label="Reply" keys="R" onClick={() => answer(entry)} />
+        <EntryActions entry={entry} />
         <IconButton icon="copy" label="Copy text" onClick={() => void copyText(entry.body).then((ok) => ok && toast("Text copied."))} />
         <IconButton icon="link" label={`Copy link to ${ref("m", entry.number)}`} onClick={() => void copyLink(entry)} />
       </div>
@@ -205,7 +207,7 @@ function Row({ entry, previous, lit, found }: EntryProps) {
 
 export function StreamRow({ stream }: { stream: Stream }) {
   return (
-    <article class="entry kind-agent streaming" data-testid="stream" style={{ "--h": String(hue(stream.agent)) } as Record<string, string>} aria-busy="true" aria-label={`${stream.agent} is answering`}>
+    <article class="entry kind-agent streaming" data-testid="stream" style={hued(stream.agent)} aria-busy="true" aria-label={`${stream.agent} is answering`}>
       <div class="gutter"><Avatar name={stream.agent} kind="agent" /></div>
       <div class="content">
         <header>
@@ -227,7 +229,7 @@ export function StreamRow({ stream }: { stream: Stream }) {
 export function OutgoingRow({ item }: { item: Outgoing }) {
   const words = { sending: "sending…", waiting: "not sent yet: waiting for the room", sent: "sent", refused: item.problem ?? "refused" }[item.state];
   return (
-    <article class={`entry kind-human mine outgoing outgoing-${item.state}`} data-testid="outgoing" data-state={item.state} style={{ "--h": String(hue(personName.value)) } as Record<string, string>}>
+    <article class={`entry kind-human mine outgoing outgoing-${item.state}`} data-testid="outgoing" data-state={item.state} style={hued(personName.value)}>
       <div class="gutter"><Avatar name={personName.value || "?"} kind="human" /></div>
       <div class="content">
         <header>

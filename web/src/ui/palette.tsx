@@ -32,6 +32,7 @@ const ACTIONS: readonly { title: string; note: string; icon: IconName; run: () =
   { title: "Airspace", note: "g s", icon: "airspace", run: () => show("airspace") },
   { title: "Locks", note: "g l", icon: "lock", run: () => show("locks") },
   { title: "Worktrees", note: "g w", icon: "branch", run: () => show("worktrees") },
+  { title: "Review a branch", note: "", icon: "branch", run: () => show("review") },
   { title: "Timeline", note: "g t", icon: "timeline", run: () => show("timeline") },
   { title: "Memory", note: "g m", icon: "memory", run: () => show("memory") },
   { title: "Landing", note: "g d", icon: "landing", run: () => show("landing") },

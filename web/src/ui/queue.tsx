@@ -80,7 +80,7 @@ export default function QueueView() {
                     <td><span class={`state state-${read.tone}`} data-tip={read.detail} tabIndex={0}>{job.state === "skipped" ? "skipped" : read.label}</span></td>
                     <td class="about">
                       <button type="button" class="link" onClick={() => void showEntry(job.message_id)}>
-                        {message ? <><span class="mono">{ref("m", message.number)}</span> {plainLine(message.body, 80)}</> : "show the message"}
+                        {message ? <><span class="mono">{ref("m", message.number)}</span> {plainLine(message.body, 80)}</> : job.asked ? <><span class="mono">{ref("m", job.asked.number)}</span> {plainLine(job.asked.text, 80)}</> : "show the message"}
                       </button>
                       {job.reason && <small>{plainLine(job.reason, 240)}</small>}
                     </td>

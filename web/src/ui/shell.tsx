@@ -4,15 +4,17 @@ import { useEffect } from "preact/hooks";
 import { cutOff, line, outdated, reconnectNow } from "../state/live";
 import { askName, nextTheme, personName, theme } from "../state/prefs";
 import { agents, away, entryOf, goToEnd, loaded, now, people, peopleAt, ready, room, shell, tail, workers } from "../state/room";
-import { agentPanel, callComposer, overlay, phone, replyTo, show, taskOpen, verificationShown, view } from "../state/view";
+import { agentPanel, callComposer, overlay, phone, replyTo, show, taskOpen, verificationShown, view, type View } from "../state/view";
 import { said } from "../state/said";
 import { returned } from "../state/unread";
 import { AgentList, DispatcherRow } from "./agents";
 import { FleetList } from "./fleet";
 import { Icon, IconButton, Toasts, Tooltip, Words, hued } from "./bits";
 import { Composer } from "./composer";
+import { AgentChips, Glance } from "./glance";
 import { Lazy } from "./lazy";
 import { Mark } from "./mark";
+import { Pins } from "../rooms/row";
 import { PermissionStack } from "./permission_stack";
 import { BottomTabs, TABS, Tabs } from "./tabs";
 import { Transcript } from "./transcript";
@@ -37,6 +39,7 @@ const airspaceView = () => import("../airspace/view");
 const locksView = () => import("./locks");
 const taskPanel = () => import("./task");
 const worktreesView = () => import("./worktrees");
+const reviewView = () => import("../review/view");
 const memoryView = () => import("../memory/view");
 const exploreView = () => import("../explore/view");
 const conflictsView = () => import("../conflicts/view");
@@ -96,6 +99,9 @@ function SideBar() {
   );
 }
 
+/** Views of a phone that have the agents over them; the others have a picture, or the agents themselves. */
+const CHIPPED: ReadonlySet<View> = new Set(["room", "needs", "board"]);
+
 function TopBar() {
   return (
     <header class="top">
@@ -145,6 +151,8 @@ function RoomView() {
   return (
     <section class="view room-view" aria-label="Room">
       <Notices />
+      <Glance />
+      <Pins />
       {returned.value && <Lazy load={sinceBox} given={returned.value} over />}
       <Transcript />
       <Composer />
@@ -230,7 +238,7 @@ export function Shell() {
   useKeys();
   return (
     <div class={`shell ${panelOpen() ? "with-panel" : ""}`}>
-      {phone.value ? <TopBar /> : <SideBar />}
+      {phone.value ? <div><TopBar />{CHIPPED.has(view.value) && <AgentChips />}</div> : <SideBar />}
       <main class="main" data-view={view.value}>
         {view.value === "room" && <RoomView />}
         {view.value === "needs" && <Lazy load={needsView} />}
@@ -240,6 +248,7 @@ export function Shell() {
         {view.value === "airspace" && <Lazy load={airspaceView} />}
         {view.value === "locks" && <Lazy load={locksView} />}
         {view.value === "worktrees" && <Lazy load={worktreesView} />}
+        {view.value === "review" && <Lazy load={reviewView} />}
         {view.value === "timeline" && <Lazy load={timelineView} />}
         {view.value === "memory" && <Lazy load={memoryView} />}
         {view.value === "conflicts" && <Lazy load={conflictsView} />}

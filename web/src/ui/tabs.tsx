@@ -9,6 +9,7 @@ import { agents, jobs, tasks } from "../state/room";
 import { locks } from "../state/locks";
 import { needs } from "../state/needs";
 import { unread } from "../state/unread";
+import { visitors } from "../state/visitors";
 import { worktrees } from "../state/worktrees";
 import { show, view, type View } from "../state/view";
 import { Icon, Layer, type IconName } from "./bits";
@@ -66,6 +67,7 @@ function count(tab: View): number {
     case "timeline":
     case "memory":
     case "metrics":
+    case "review":
       return 0;
     case "conflicts":
       return openConflicts.value.length;
@@ -105,8 +107,26 @@ function TabLink({ tab, onGo }: { tab: Tab; onGo?: () => void }) {
   );
 }
 
+/** Views that stay in the side bar when the agents need its height. */
+const FIRST: ReadonlySet<View> = new Set(["room", "needs", "board", "agents", "airspace", "worktrees"]);
+/** Agents that the side bar has room for beside all views. */
+const FEW = 5;
+
 export function Tabs() {
-  return <nav class="tabs" aria-label="Views">{tabsNow().map((tab) => <TabLink key={tab.view} tab={tab} />)}</nav>;
+  const [all, setAll] = useState(false);
+  const many = agents.value.length + visitors.value.length > FEW;
+  const tabs = tabsNow();
+  const shown = many && !all ? tabs.filter((tab) => FIRST.has(tab.view) || tab.view === view.value || (alarms(tab.view) && count(tab.view) > 0)) : tabs;
+  return (
+    <nav class="tabs" aria-label="Views">
+      {shown.map((tab) => <TabLink key={tab.view} tab={tab} />)}
+      {many && (
+        <button type="button" class="tabs-more" aria-expanded={all} onClick={() => setAll(!all)} data-testid="tabs-more">
+          <Icon name="more" size={18} /> <span>{all ? "Fewer views" : `${tabs.length - shown.length} more views`}</span>
+        </button>
+      )}
+    </nav>
+  );
 }
 
 /** Views in the bar of a phone, before the one that is open. */

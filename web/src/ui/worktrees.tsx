@@ -5,11 +5,11 @@ import { useEffect, useState } from "preact/hooks";
 import { ApiError } from "../api";
 import { api } from "../api_views";
 import { fleet, room } from "../state/room";
-import { show, showAirspace, showConflict, worktreeOf } from "../state/view";
+import { show, showAirspace, showConflict, showReview, worktreeOf } from "../state/view";
 import { loadConflicts, openConflicts } from "../state/conflicts";
 import { fewPaths, mergeWords, place, plan } from "../state/merging";
 import { entryOfAgent, landing, landingRequired } from "../state/landing";
-import { loadWorktrees, order, troubles, worktrees, worktreesProblem } from "../state/worktrees";
+import { disk, loadWorktrees, order, troubles, worktrees, worktreesProblem } from "../state/worktrees";
 import type { Worktree, WorktreeDiff } from "../worktree_types";
 import "../style/worktrees.css";
 import { LandDialog } from "../landing/land_dialog";
@@ -21,6 +21,7 @@ import { DiscardDialog } from "./discard_dialog";
 import { MergeForm, type MergeChoice } from "./merge_form";
 import { Who } from "./proximity";
 import { AgentMark } from "./verified";
+import { Full, Printed, Runs, size } from "./worktree_runs";
 import { DiffView } from "./worktrees_diff";
 
 const MARKS: Readonly<Record<string, string>> = { clean: "✓", joins: "✓", conflicts: "✕", nothing: "–", unknown: "?" };
@@ -161,7 +162,7 @@ function Place({ tree }: { tree: Worktree }) {
   return <span class="tree-place" data-tip={`Its worktree is at ${tree.member}: merge, discard or see its diff there.${tree.away ? ` ${tree.member} is away, and this is how it was last seen.` : ""}`} data-testid="tree-member">at <Page of={tree.member} />{tree.away && ", away"}</span>;
 }
 
-function Row({ tree, onMerge, onLand, onDiscard }: { tree: Worktree; onMerge: () => void; onLand: () => void; onDiscard: () => void }) {
+function Row({ tree, runs, onMerge, onLand, onDiscard }: { tree: Worktree; runs: boolean; onMerge: () => void; onLand: () => void; onDiscard: () => void }) {
   const open = worktreeOf.value === tree.agent && !tree.member;
   return (
     <tr data-testid="worktree" data-agent={tree.agent} data-member={tree.member ?? undefined} class={open ? "open" : ""}>
@@ -170,8 +171,10 @@ function Row({ tree, onMerge, onLand, onDiscard }: { tree: Worktree; onMerge: ()
       <td><Commits tree={tree} /></td>
       <td><span class="tree-changes">{tree.files ? <Diffstat of={tree} files /> : <span class="muted">no change</span>}<AgentMark name={tree.agent} /></span></td>
       <td><Merges tree={tree} /><Queued agent={tree.agent} /></td>
+      {runs && <td><Runs tree={tree} /></td>}
       <td class="act">
         {!tree.member && <button type="button" class="button small" aria-pressed={open} disabled={!tree.files} onClick={() => (worktreeOf.value = open ? null : tree.agent)} data-testid="diff-open">{open ? "Hide diff" : "Diff"}</button>}
+        {!tree.member && <button type="button" class="button small" disabled={!tree.files} onClick={() => showReview(tree.agent)} data-tip="Read through it: mark files, comment on lines, apply, land" data-testid="review-open">Review</button>}
         {!tree.member && !landingRequired.value && <button type="button" class="button small" disabled={tree.working === true || !(["clean", "joins", "unknown"].includes(tree.merges ?? "") || asks(tree))} onClick={onMerge} data-testid="merge">Merge…</button>}
         {landing.value && <button type="button" class="button small" disabled={!["clean", "joins", "unknown", "conflicts"].includes(tree.merges ?? "") || entryOfAgent(tree.agent)?.state === "testing"} onClick={onLand} data-tip="Put it into the landing queue: tested together with the others" data-testid="land">Land…</button>}
         {!tree.member && tree.own && tree.merging && <button type="button" class="button small" disabled={tree.working === true} onClick={() => void abort(tree.agent)} data-tip="Its files go back to the state before the merge. Git keeps what stands in them." data-testid="abort">Give the merge up</button>}
@@ -233,6 +236,7 @@ export default function WorktreesView() {
   const [discarding, setDiscarding] = useState<string | null>(null);
   useEffect(() => void loadWorktrees(), []);
   const list = worktrees.value;
+  const runs = list?.some((tree) => tree.ports) ?? false;
   const shown = list?.find((w) => w.agent === worktreeOf.value);
   const asked = list?.find((w) => w.agent === merging);
   const unwanted = list?.find((w) => w.agent === discarding);
@@ -240,23 +244,25 @@ export default function WorktreesView() {
     <section class="view worktrees-view" aria-label="Worktrees">
       <header class="view-head">
         <h1>Worktrees</h1>
-        {list && list.length > 0 && <p>{list.filter((w) => w.files > 0).length} of {list.length} with changes</p>}
+        {list && list.length > 0 && <p>{list.filter((w) => w.files > 0).length} of {list.length} with changes{disk.value && disk.value.bytes > 0 && <>, {size(disk.value.bytes)} on disk</>}</p>}
         <button type="button" class="button small" onClick={() => void loadWorktrees()} data-testid="worktrees-again"><Icon name="retry" size={14} /> Refresh</button>
       </header>
       {list && list.length > 0 && (
         <div class={`worktrees-list ${shown && !shown.member ? "with-diff" : ""}`}>
           <table class="trees">
-            <thead><tr><th>Agent</th><th>Branch</th><th>Commits</th><th>Changes</th><th>Merge</th><th><span class="offscreen">Actions</span></th></tr></thead>
-            <tbody>{list.map((tree) => <Row key={`${tree.agent} ${tree.member ?? ""}`} tree={tree} onMerge={() => setMerging(tree.agent)} onLand={() => setLanded(tree.agent)} onDiscard={() => setDiscarding(tree.agent)} />)}</tbody>
+            <thead><tr><th>Agent</th><th>Branch</th><th>Commits</th><th>Changes</th><th>Merge</th>{runs && <th>App</th>}<th><span class="offscreen">Actions</span></th></tr></thead>
+            <tbody>{list.map((tree) => <Row key={`${tree.agent} ${tree.member ?? ""}`} tree={tree} runs={runs} onMerge={() => setMerging(tree.agent)} onLand={() => setLanded(tree.agent)} onDiscard={() => setDiscarding(tree.agent)} />)}</tbody>
           </table>
         </div>
       )}
+      <Full />
       {landingRequired.value && list && list.length > 0 && <p class="merge-order" data-testid="landing-required">{byQueue()} <button type="button" class="link" onClick={() => show("landing")}>Change that</button></p>}
       {order.value.length > 1 && order.value.some((turn) => turn.sets_back.length) && (
         <p class="merge-order" data-testid="merge-order">Merge in this order, so that the fewest are set back: {order.value.map((turn, i) => <span key={turn.agent}>{i > 0 && ", "}<Who name={turn.agent} />{turn.first && ` (after it has merged ${list?.[0] ? main(list[0]) : "main"})`}</span>)}.</p>
       )}
       {Object.entries(troubles.value).map(([agent, words]) => <p key={agent} class="notice notice-warn" data-testid="trouble"><Who name={agent} /> <Words text={words} /></p>)}
       {shown && !shown.member && <Diff tree={shown} />}
+      <Printed />
       {shown?.member && <p class="diff-note" data-testid="diff-elsewhere">The worktree of {shown.agent} is at {shown.member}: the page of <Page of={shown.member} /> has its diff.</p>}
       {(!list || !list.length) && (list || worktreesProblem.value ? <Empty /> : <p class="diff-note" role="status">Reading the worktrees…</p>)}
       {worktreeOf.value && list && list.length > 0 && !shown && <p class="diff-note">{worktreeOf.value} has no worktree now.</p>}

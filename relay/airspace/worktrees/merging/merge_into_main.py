@@ -137,13 +137,13 @@ class BranchMerger:
         _, proposal, text = await self._prepare(side, by, MergeOptions())
         return proposal, await self.commit_work(side, proposal.branch, text, proposal.committer)
 
-    async def merge_onto(self, side: MergeSource, by: str, onto: str, text: str = "") -> MergeOnto:
+    async def merge_onto(self, side: MergeSource, by: str, onto: str, options: MergeOptions) -> MergeOnto:
         """The merge of a side without open work onto a commit that the main branch may become, as a commit in the
         scratch; no branch and no file is touched. Raises Refusal for what `merge` would refuse; GitError."""
-        merged, proposal, _ = await self._prepare(side, by, MergeOptions(text=text), onto)
+        merged, proposal, _ = await self._prepare(side, by, options, onto)
         who = signed(proposal.author, proposal.committer)
         text = await self.with_event(merged.git, proposal.message, side.agent, proposal.branch, merged.tree)
-        parents = [onto, side.snapshot.commit]
+        parents = [onto] if options.squash else [onto, side.snapshot.commit]
         return MergeOnto(proposal, await commit_tree(merged.git, merged.tree, parents, text, who))
 
     async def merge(self, side: MergeSource, by: str, options: MergeOptions) -> MergeResult:
@@ -294,7 +294,7 @@ class BranchMerger:
         )
         known_addresses = {author.email.lower(), committer.email.lower()}
         rest = [person for person in people if person.email.lower() not in known_addresses]
-        trailers = tuple(f"Co-authored-by: {person}" for person in rest)
+        trailers = (*(f"Co-authored-by: {person}" for person in rest), *options.trailers)
         message = await with_trailers(merged.git, text, trailers)
         proposal = Proposal(
             branch=merged.branch,

@@ -84,7 +84,7 @@ def merge_by_git(registry: WorktreeRegistry, verify: VerifyTree | None = None) -
         tree = await main.git.line("rev-parse", f"{commit}^{{tree}}")
         snapshot = Snapshot(Head(run.branch, commit), tree, commit, dirty=False)
         source = MergeSource(run.agent, main, snapshot, own=False, since=time.time())
-        made = await merger.merge_onto(source, by, at, text)
+        made = await merger.merge_onto(source, by, at, MergeOptions(text=text))
         await verify(run.agent, by, made.commit, made.proposal.tree, at)
         async with registry.exclusive:
             await registry.scratch.publish(main, made.commit, [at, commit])

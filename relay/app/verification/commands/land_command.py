@@ -65,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("agents", nargs="*", metavar="AGENT", help="whose branches")
     parser.add_argument("--all", action="store_true", help="those of all agents that have work")
+    parser.add_argument("--squash", action="store_true", help="each as one commit, without a merge commit")
     parser.add_argument("--dry-run", action="store_true", help="say what would land, and land nothing")
     parser.add_argument("--cancel", action="store_true", help="take the AGENT's branch out of the queue")
     parser.add_argument("--no-wait", action="store_true", help="ask, and leave the rest to the running room")
@@ -88,7 +89,7 @@ async def _run(settings: Settings, args: argparse.Namespace) -> int:
             by = args.name or git_person(settings.repo, settings.agent_names)
             if args.cancel:
                 return await _cancel(store, agents[0], by, args)
-            asked = await store.write(lambda tx: _ask(tx, agents, by), durable=True)
+            asked = await store.write(lambda tx: _ask(tx, agents, by, args.squash), durable=True)
             try:
                 runs_here = instance.running(settings) is None and not await _others_run(store)
             except instance.DamagedRecord as error:
@@ -178,8 +179,8 @@ async def _worktrees(settings: Settings, store: Store) -> AsyncIterator[_Here]:
             await parts.tools.close()
 
 
-async def _ask(tx: Tx, agents: Sequence[str], by: str) -> list[Entry]:
-    return [(await journal.ask(tx, agent, by=by))[0] for agent in agents]
+async def _ask(tx: Tx, agents: Sequence[str], by: str, squash: bool) -> list[Entry]:
+    return [(await journal.ask(tx, agent, by=by, squash=squash))[0] for agent in agents]
 
 
 async def _entries(store: Store, numbers: Sequence[int]) -> list[Entry]:

@@ -28,10 +28,9 @@ from relay.memory.knowledge.service import with_ended
 from relay.memory.prompt import cut, on_one_line
 from relay.model import Caller, Message, Refusal, references
 from relay.model.actions import Decide, Forget, Recall, Remember
-from relay.model.names import STEWARD
+from relay.model.names import STEWARD, listed
 from relay.model.references import Thing
 from relay.room.journal import ledger
-from relay.room.steward.markdown import listed
 from relay.store.ports import Row, Store, Tx
 
 #: Memories that an answer shows.

@@ -1,4 +1,4 @@
-"""The page's routes to what agents hold: locks and sessions, one task whole, and a person's forced release.
+"""The page's routes to what agents hold: locks and sessions, and a person's forced release.
 
 Invariant: a forced release is a person's, never an agent's key's; it is an action of that person in the room, so
 everybody sees who took what from whom, and why. (Programs have `/locks/...`: docs/coordination.md.)
@@ -10,11 +10,10 @@ from aiohttp import web
 
 from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.middleware import CREDENTIAL
-from relay.faces.http.requests.parsing import Query, bad, numbered
+from relay.faces.http.requests.parsing import Query, bad
 from relay.faces.http.requests.reader import RequestReader
 from relay.model import Fault, Refusal
 from relay.model.actions import ForceRelease
-from relay.model.references import Thing
 from relay.room.parsing.arguments import MAX_REASON
 from relay.room.service import Room
 
@@ -32,21 +31,12 @@ class LockRoutes:
         return [
             web.get("/api/locks", self.held),
             web.post("/api/locks/release", self.release),
-            web.get("/api/tasks/{number:[tT]?[0-9]+}", self.task),
         ]
 
     async def held(self, request: web.Request) -> web.Response:
         """`{locks: [LOCK + waiting], sessions: [SESSION], now}`."""
         Query(request)
         return answer(await self._room.reader.held())
-
-    async def task(self, request: web.Request) -> web.Response:
-        """`{task}`."""
-        Query(request)
-        number = numbered(request.match_info["number"], Thing.TASK)
-        if number is None:
-            raise Refusal("There is no task with that number.", "A task has a number.", Fault.UNKNOWN)
-        return answer({"task": await self._room.reader.task(number)})
 
     async def release(self, request: web.Request) -> web.Response:
         """`{path, reason}` -> `{success, reason}`."""

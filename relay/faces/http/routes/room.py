@@ -16,13 +16,14 @@ from relay.faces.http.requests.auth import Auth
 from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
-from relay.faces.http.requests.parsing import Query, bad, numbered
+from relay.faces.http.requests.parsing import Body, Query, bad, numbered
 from relay.faces.http.requests.reader import RequestReader
 from relay.faces.http.routes.operations import caller_of, session_of
 from relay.faces.services import Services
 from relay.model import TASK_STATUSES, Fault, Message, Refusal
-from relay.model.actions import Action, Cancel, Pause, Resume, TryNow, Undo
+from relay.model.actions import Action, Cancel, EditTasks, Field, Pause, Resume, TryNow, Undo
 from relay.model.messages import check_client_id
+from relay.model.orders.board import NOTHING
 from relay.model.references import Thing
 from relay.room.journal.values import JobState
 from relay.room.service import Room
@@ -59,6 +60,7 @@ class RoomRoutes:
             web.get("/api/search", self.search),
             web.get("/api/queue", self.queue),
             web.get("/api/tasks", self.tasks),
+            web.get("/api/usage", self.usage),
             web.get("/api/agents/{agent}/log", self.agent_log),
             web.get("/api/events/{event}/why", self.why),
             web.post("/api/messages", self.post),
@@ -139,7 +141,7 @@ class RoomRoutes:
             )
         limit = query.whole("limit", 200, high=1000)
         jobs = await self._room.reader.jobs(state=state, messages=messages, limit=limit)
-        return _packed({"jobs": [job.as_json() for job in jobs]})
+        return _packed({"jobs": jobs})
 
     async def tasks(self, request: web.Request) -> web.Response:
         status = Query(request, "status").text("status")
@@ -147,6 +149,11 @@ class RoomRoutes:
             raise bad(f"status is {status[:40]!r}.", f"It is one of: {', '.join(TASK_STATUSES)}.")
         tasks = await self._room.reader.tasks()
         return answer({"tasks": [task for task in tasks if status in (None, task["status"])]})
+
+    async def usage(self, request: web.Request) -> web.Response:
+        """What the agents' turns used since midnight, and by hour of the last day."""
+        Query(request)
+        return answer(await self._room.reader.usage())
 
     async def agent_log(self, request: web.Request) -> web.Response:
         limit = Query(request, "limit").whole("limit", 200, high=2000)
@@ -214,22 +221,22 @@ class RoomRoutes:
         return answer(await self._room.actions.set_agent(request.match_info["agent"], changes, by=by))
 
     async def create_task(self, request: web.Request) -> web.Response:
-        body = await self._reader.body(request, "title")
-        task = await self._room.actions.create_task(
-            body.text("title"), by=self._reader.speaker(request, body)
-        )
+        body = await self._reader.body(request, "title", "description")
+        title, by = body.text("title"), self._reader.speaker(request, body)
+        task = await self._room.actions.create_task(title, body.maybe_text("description"), by=by)
         return answer({"task": task}, status=201)
 
     async def change_task(self, request: web.Request) -> web.Response:
         number = _number(request, "number", Thing.TASK)
-        body = await self._reader.body(request, "status", "title")
+        body = await self._reader.body(request, "status", "title", *_EDITS)
         changes: Json = {field: body.text(field) for field in ("status", "title") if field in body}
-        if not changes:
-            raise bad("There is nothing to change.", "Send status or title.")
+        edits = _edits(number, body)
+        if not changes and not edits:
+            raise bad("There is nothing to change.", f"Send status, title, {', '.join(_EDITS)}.")
         if changes.get("status", "done") not in TASK_STATUSES:
             raise bad(f"status is {changes['status'][:40]!r}.", f"It is one of: {', '.join(TASK_STATUSES)}.")
         by = self._reader.speaker(request, body)
-        return answer({"task": await self._room.actions.change_task(number, changes, by=by)})
+        return answer({"task": await self._room.actions.change_task(number, changes, edits, by=by)})
 
     def _order(self, make: Callable[[web.Request], Action]) -> Handler:
         """The handler of an action of which the body says only who orders it."""
@@ -240,6 +247,36 @@ class RoomRoutes:
             return answer(done.as_json())
 
         return handle
+
+
+#: What a request changes of a task beside its title and column.
+_EDITS = ("description", "priority", "files", "depends_on")
+
+
+def _edits(number: int, body: Body) -> list[EditTasks]:
+    """Raises Refusal."""
+    edits = []
+    if "description" in body:
+        text = (body.maybe_text("description") or "").strip("\n").rstrip()
+        edits.append(EditTasks((number,), Field.DESCRIPTION, text or NOTHING))
+    if "priority" in body:
+        priority = body.values["priority"]
+        if not isinstance(priority, int) or isinstance(priority, bool) or not 1 <= priority <= 10:
+            raise bad(f"priority is {str(priority)[:40]}.", "It is a whole number from 1 (first) to 10.")
+        edits.append(EditTasks((number,), Field.PRIORITY, str(priority)))
+    if "files" in body:
+        files = body.values["files"] or []
+        if not isinstance(files, list) or not all(isinstance(path, str) and path.strip() for path in files):
+            raise bad("files is no list of paths.", 'Send paths or patterns: ["src/app.py"].')
+        edits.append(EditTasks.files(number, files))
+    if "depends_on" in body:
+        needs = body.values["depends_on"] or []
+        if not isinstance(needs, list) or not all(
+            isinstance(need, int) and not isinstance(need, bool) and 0 < need < 10**9 for need in needs
+        ):
+            raise bad("depends_on is no list of tasks.", "Send their numbers: [3, 5].")
+        edits.append(EditTasks.depends(number, needs))
+    return edits
 
 
 def _packed(data: Json) -> web.Response:

@@ -46,10 +46,10 @@ class WorktreeRoutes:
         return answer(await self._worktrees.state())
 
     async def diff(self, request: web.Request) -> web.Response:
-        Query(request)
+        path = Query(request, "path").text("path") or ""
         agent = self._agent(request, "show")
         try:
-            difference = await self._worktrees.diff(agent)
+            difference = await self._worktrees.diff(agent, path)
         except Refusal as error:
             return _refused(error)
         if difference is None:
@@ -58,7 +58,7 @@ class WorktreeRoutes:
 
     async def propose(self, request: web.Request) -> web.Response:
         query = Query(request, "method", "name")
-        squash = _squash(query.text("method"))
+        squash = is_squash(query.text("method"))
         by = self._reader.claimed(request, {"name": query.text("name")})
         agent, options = self._agent(request, "merge"), MergeOptions(squash=squash)
         return await self._act(lambda actions: actions.propose(agent, by, options))
@@ -67,7 +67,7 @@ class WorktreeRoutes:
         agent, by, body = await self._order(request, "method", "message", "head", "joined", "untested")
         text, head, joined = (body.maybe_text(field) or "" for field in ("message", "head", "joined"))
         untested = "untested" in body and body.flag("untested")
-        options = MergeOptions(_squash(body.maybe_text("method")), text, head, joined, untested)
+        options = MergeOptions(is_squash(body.maybe_text("method")), text, head, joined, untested)
         return await self._act(lambda actions: actions.merge(agent, by, options))
 
     async def discard(self, request: web.Request) -> web.Response:
@@ -113,7 +113,8 @@ class WorktreeRoutes:
         return agent
 
 
-def _squash(method: str | None) -> bool:
+def is_squash(method: str | None) -> bool:
+    """Does this `method` of a merge make one commit? Raises Refusal."""
     if method not in (None, *METHODS):
         raise bad("`method` is `merge` or `squash`.", "Leave it out for a merge commit.")
     return method == "squash"

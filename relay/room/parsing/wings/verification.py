@@ -18,14 +18,20 @@ def land(rest: str, agents: Sequence[str]) -> Action:
     first, _, more = " ".join(rest.split()).partition(" ")
     if not first:
         return actions.ShowLanding()
+    known = {name.casefold() for name in agents}
+    words = rest.split()
+    squash = len(words) > 1 and words[-1].lower() == "squash" and "squash" not in known
+    if squash:
+        rest = " ".join(words[:-1])
+        first, _, more = rest.partition(" ")
     if first.lower() in ("all", "@all") and not more:
-        return actions.Land(every=True)
+        return actions.Land(every=True, squash=squash)
     if first.lower() == "cancel" and more:
         chosen = agents_of(more, agents)
         if len(chosen) != 1:
             raise WrongArguments("Say whose branch to take out of the queue, one at a time.")
         return actions.TakeFromQueue(chosen[0])
-    return actions.Land(agents_of(rest, agents))
+    return actions.Land(agents_of(rest, agents), squash=squash)
 
 
 def verify(rest: str, agents: Sequence[str]) -> Action:

@@ -11,6 +11,7 @@ from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.parsing import Body, Query, bad
 from relay.faces.http.requests.reader import RequestReader
 from relay.faces.http.routes.verification.verifications import only_people
+from relay.faces.http.routes.worktrees import is_squash
 from relay.faces.landing import LandingView
 from relay.model.actions import Action, Land, TakeFromQueue
 from relay.model.ports import LandingConfig
@@ -50,13 +51,13 @@ class LandingRoutes:
         return answer(await self._view.diff(int(request.match_info["number"])))
 
     async def land(self, request: web.Request) -> web.Response:
-        """`{name?, agents?: [...], all?: true}` -> `{success, reason}`."""
-        body = await self._reader.body(request, "agents", "all")
+        """`{name?, agents?: [...], all?: true, method?: merge | squash}` -> `{success, reason}`."""
+        body = await self._reader.body(request, "agents", "all", "method")
         every = "all" in body and body.flag("all")
         agents = tuple(body.names("agents")) if body.values.get("agents") else ()
         if every == bool(agents):
             raise bad("Say whose branches land.", "Send agents: [...], or all: true.")
-        return await self._order(request, body, Land(agents, every))
+        return await self._order(request, body, Land(agents, every, is_squash(body.maybe_text("method"))))
 
     async def cancel(self, request: web.Request) -> web.Response:
         body = await self._reader.body(request, optional=True)

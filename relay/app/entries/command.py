@@ -1,0 +1,113 @@
+"""`relay message`: entries of the running room, one by one (docs/entries.md)."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from http.client import HTTPException
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import quote
+
+from relay.app.runtime.daemon_requests import agents_key, ask_daemon, author_of, state_of
+from relay.app.runtime.git_person import git_person
+from relay.base.terminal_text import fail, safe, safe_line, tame
+from relay.config.command_line import script
+from relay.config.loading import load_for_command
+from relay.config.locate import add_config_option, find
+
+#: Seconds that the room may take: an action waits up to 20 s for its answer.
+ANSWER_S = 30.0
+
+
+def main(words: Sequence[str]) -> int:
+    """The command; gives its exit code: 0 = did it, 1 = could not, 2 = wrong use."""
+    args = _parser().parse_args(words)
+    if args.do in _WRITES and agents_key():
+        return fail("people do that, and this is an agent's turn")
+    settings = load_for_command(find(args.config))
+    state = state_of(settings)
+    if state is None:
+        return fail(f"the room is not running; start it with {script('scripts/start.sh')}")
+    try:
+        key, author = author_of(settings, args.name or git_person(settings.repo, settings.agent_names))
+        path, body = _asked(args, author)
+        done = ask_daemon(f"{state['url']}{path}", timeout_s=ANSWER_S, key=key, body=body)
+    except HTTPError as error:
+        return _refused(error, args.json)
+    except (OSError, HTTPException, ValueError) as error:
+        return fail(f"the room at {state['url']} does not answer ({getattr(error, 'reason', error)})")
+    print(json.dumps(done) if args.json else safe(_text(args.do, tame(done))))
+    return 0 if done.get("success", True) else 1
+
+
+_WRITES = ("edit", "delete", "pin", "unpin")
+
+
+def _asked(args: argparse.Namespace, author: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
+    """The path of the request, and its body, None = a GET."""
+    if args.do == "pins":
+        return "/api/pins", None
+    at = f"/api/messages/{quote(args.message, safe='')}"
+    match args.do:
+        case "edit":
+            return f"{at}/edit", {**author, "body": " ".join(args.text)}
+        case "delete" | "pin" | "unpin":
+            return f"{at}/{args.do}", author
+        case _:
+            return f"{at}/versions", None
+
+
+def _text(do: str, done: dict[str, Any]) -> str:
+    if do in _WRITES:
+        return str(done["reason"])
+    if do == "pins":
+        lines = [f"m{pin['number']} {pin['speaker']}: {safe_line(pin['body'], 200)}" for pin in done["pins"]]
+        return "\n".join(lines) or "Nothing is pinned."
+    return "\n".join(f"{safe_line(each['ts'])}  {each['body']}" for each in done["versions"])
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="relay message",
+        description="One message of the running room: change, delete or pin it, look at it.",
+    )
+    commands = parser.add_subparsers(dest="do", required=True, metavar="COMMAND")
+    _of_one(commands, "edit", "change what a message of your own says").add_argument(
+        "text", nargs="+", metavar="TEXT", help="what it says from now on"
+    )
+    _of_one(commands, "delete", "take a message of your own out of the room; the transcript file keeps it")
+    _of_one(commands, "pin", "keep a message on top of the room")
+    _of_one(commands, "unpin", "take a pinned message down")
+    _command(commands, "pins", "show what is pinned")
+    _of_one(commands, "versions", "show what a message said before it was changed")
+    return parser
+
+
+def _of_one(commands: Any, name: str, what: str) -> argparse.ArgumentParser:
+    parser = _command(commands, name, what)
+    parser.add_argument("message", metavar="MESSAGE", help="its number, like m12, or its id")
+    return parser
+
+
+def _command(commands: Any, name: str, what: str) -> argparse.ArgumentParser:
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, help=what, description=f"{what[0].upper()}{what[1:]}."
+    )
+    parser.add_argument("--name", help="your name in the room (the one that git has for you)")
+    parser.add_argument("--json", action="store_true", help="print the answer as JSON")
+    add_config_option(parser)
+    return parser
+
+
+def _refused(error: HTTPError, as_json: bool) -> int:
+    try:
+        answer = json.loads(error.read())
+        refusal = answer["error"]
+        text = f"{refusal['message']} {refusal.get('fix') or ''}".strip()
+    except (OSError, HTTPException, ValueError, KeyError, TypeError):
+        return fail(f"the room refused it: HTTP {error.code}")
+    if as_json:
+        print(json.dumps(answer))
+    return fail(text, 2 if error.code == 400 else 1)

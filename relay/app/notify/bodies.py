@@ -1,0 +1,106 @@
+"""What a place outside is sent: its body by its format, and its signature.
+
+Invariant: a text of an agent's is plain text wherever it is shown: nothing in it names somebody to be called, is a
+link or ends a line, and it is short. Pure.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from relay.app.needs.need import MOST_TEXT, Kind, Need
+from relay.app.notify.places import Place
+from relay.base.terminal_text import safe_line
+from relay.config.notify import SECRET_MARK
+
+Json = dict[str, Any]
+#: Characters of a title and of the room's name.
+MOST_TITLE, MOST_NAME = 120, 80
+#: ntfy's priorities: 3 is its usual one, 4 makes itself heard.
+USUAL, URGENT = 3, 4
+
+
+def body_of(place: Place, need: Need, room: str, page: str) -> tuple[str, bytes]:
+    """The address that it is posted to, and the body. `page`: the address of the room's page, "" = none is known."""
+    link = f"{page.rstrip('/')}/#/needs" if page else ""
+    title = safe_line(f"{need.kind.called}: {need.about} ({room})", MOST_TITLE)
+    text = safe_line(need.text, MOST_TEXT)
+    value: Json
+    url = place.url
+    match place.format:
+        case "ntfy":
+            url, topic = _topic(url)
+            priority = URGENT if need.kind.urgent else USUAL
+            value = {"topic": topic, "title": title, "message": text, "priority": priority}
+            value |= {"tags": [need.kind.value], **({"click": link} if link else {})}
+        case "slack":
+            value = _slack(title, text, link)
+        case _:
+            value = {
+                "type": "need",
+                **need.as_json(),
+                "room": safe_line(room, MOST_NAME),
+                "url": link or None,
+            }
+    return url, json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def headers_of(place: Place, id: str, at: int, body: bytes) -> dict[str, str]:
+    """The headers of the Standard Webhooks: the same `id` for the same need, `at` in Unix seconds when it is sent."""
+    headers = {
+        "Content-Type": "application/json",
+        "User-Agent": "relay",
+        "webhook-id": id,
+        "webhook-timestamp": str(at),
+    }
+    if place.secret:
+        headers["webhook-signature"] = signature(place.secret, id, at, body)
+    return headers
+
+
+def signature(secret: str, id: str, at: int, body: bytes) -> str:
+    """`v1,BASE64`: HMAC-SHA256 over `id.at.body`, with the key that stands behind `whsec_`."""
+    key = base64.b64decode(secret.removeprefix(SECRET_MARK))
+    signed = hmac.new(key, f"{id}.{at}.".encode() + body, hashlib.sha256).digest()
+    return f"v1,{base64.b64encode(signed).decode()}"
+
+
+def trial(now: float) -> Need:
+    """What `relay notify test` sends."""
+    return Need("test", Kind.QUESTION, now, "relay", "This is a test: what needs people is told here.")
+
+
+def _topic(url: str) -> tuple[str, str]:
+    """ntfy takes JSON at its root, and the topic in it."""
+    parts = urlsplit(url)
+    root, _, topic = parts.path.rstrip("/").rpartition("/")
+    return urlunsplit((parts.scheme, parts.netloc, f"{root}/", parts.query, "")), topic
+
+
+def _slack(title: str, text: str, link: str) -> Json:
+    """Blocks of plain text, and `text` for whoever shows no blocks, and for the notification itself."""
+    blocks: list[Json] = [
+        {"type": "header", "text": {"type": "plain_text", "text": _uncalled(title), "emoji": False}},
+        {"type": "section", "text": {"type": "plain_text", "text": _uncalled(text), "emoji": False}},
+    ]
+    said = f"{_escaped(title)}\n{_escaped(text)}"
+    if link:
+        shown = f"<{_escaped(link)}|Open the inbox>"
+        blocks.append({"type": "context", "elements": [{"type": "mrkdwn", "text": shown}]})
+        said += f"\n{_escaped(link)}"
+    return {"text": said, "mrkdwn": False, "blocks": blocks, "unfurl_links": False}
+
+
+def _escaped(text: str) -> str:
+    """Slack reads `<...>` as a link or a call of a group."""
+    return _uncalled(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _uncalled(text: str) -> str:
+    """Programs that take Slack's format call people by `@here` in a plain text too."""
+    return text.replace("@", "@\u200b")

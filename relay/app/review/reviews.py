@@ -1,0 +1,232 @@
+"""A person reads through an agent's branch: what it changes, what of it they have reviewed, and what they say of it.
+
+Invariants:
+- what is shown is `difference`, which is what would land; nothing here decides that anew;
+- a mark of a person holds as long as the file is the same before and after, and is gone when it changes;
+- a comment quotes lines that git has, and stands where these lines stand now.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
+from relay.airspace.worktrees.view import difference, missing
+from relay.app.review import journal
+from relay.app.review.comments import NEW, Comment, Wanted, lines_of, place, quote, refused, said
+from relay.app.review.journal import SentComment, content_of
+from relay.app.review.suggestions import Suggestions
+from relay.base.terminal_text import safe_line
+from relay.config.settings import LiveSettings
+from relay.git.run import Git, GitError
+from relay.model import Fault, Message, Refusal
+from relay.model.actions import ApplySuggestion, MarkReviewed, SendReview, ShowReview
+from relay.room.dispatch.permissions import code_span
+from relay.store.ports import Store, Tx
+
+#: Bytes of the files that comments are about, of all together.
+MOST_BYTES = 64 * 1_048_576
+#: Files that the room's answer names.
+MOST_NAMED = 60
+Json = dict[str, Any]
+
+
+class Reviews:
+    """Of one room. Is `relay.model.ports.Timeline` for the actions of reviews."""
+
+    def __init__(
+        self, store: Store, registry: WorktreeRegistry, suggestions: Suggestions, settings: LiveSettings
+    ) -> None:
+        self._store, self._registry = store, registry
+        self._suggestions, self._settings = suggestions, settings
+
+    async def state(self, agent: str, person: str, path: str = "") -> Json:
+        """What `difference` gives of the branch, with `reviewed` for each file as that person has marked it,
+        `comments`, and `editor` (`ui.editor`). `path`: with the text of this file alone. Raises Refusal."""
+        worktree, told = await self._difference(agent, path)
+        name = worktree.name
+        marks = await self._store.read(lambda tx: journal.marks(tx, person, name))
+        for file in told["files"]:
+            file["reviewed"] = marks.get(file["path"]) == content_of(file)
+        told["comments"] = [] if path else await self._comments(worktree, told)
+        told["editor"] = self._settings.current.ui.editor
+        told["own"], told["working"] = worktree.own, name in self._registry.turn_trees
+        return told
+
+    async def carry_out(
+        self, action: ShowReview | MarkReviewed | ApplySuggestion, *, by: str, source_key: str
+    ) -> str:
+        """Do it; the room's answer, as markdown. Raises Refusal."""
+        if isinstance(action, ShowReview):
+            return shown(await self.state(action.agent, by), by)
+        if isinstance(action, MarkReviewed):
+            return await self.mark(action, by)
+        sent = await self._store.read(lambda tx: journal.sent(tx, action.agent))
+        found = next((each for each in sent if each.name == action.name), None)
+        if found is None:
+            raise Refusal(
+                f"There is no comment {action.name} on the branch of {action.agent}.",
+                f"`/review @{action.agent}` lists the newest ones.",
+                Fault.UNKNOWN,
+            )
+        return await self._suggestions.apply(action, found, by, source_key)
+
+    async def mark(self, action: MarkReviewed, by: str) -> str:
+        """Keep that these files are reviewed as they are now, or that they are not. Raises Refusal."""
+        # First whether it can be kept: nobody is told what git says where the room cannot.
+        await self._store.read(lambda tx: journal.marks(tx, by, action.agent))
+        worktree, told = await self._difference(action.agent, action.paths[0])
+        now = {file["path"]: content_of(file) for file in told["files"]}
+        if unknown := [path for path in action.paths if path not in now]:
+            raise Refusal(
+                f"The branch of {worktree.name} does not change {code_span(unknown[0])}.",
+                f"`/review @{worktree.name}` lists what it changes.",
+                Fault.UNKNOWN,
+            )
+
+        async def work(tx: Tx) -> int:
+            marked = await journal.marks(tx, by, worktree.name)
+            # What has changed since, or is not changed any more, is not kept.
+            marked = {path: content for path, content in marked.items() if now.get(path) == content}
+            for path in action.paths:
+                marked.pop(path, None)
+                marked |= {} if action.undo else {path: now[path]}
+            await journal.put_marks(tx, by, worktree.name, marked)
+            return len(marked)
+
+        done = await self._store.write(work)
+        files = f"{len(now)} file{'s' * (len(now) != 1)}"
+        return f"{by} has reviewed {done} of {files} of {worktree.name}'s branch."
+
+    async def prepared(
+        self, agent: str, asked: Sequence[Wanted]
+    ) -> tuple[SendReview, Callable[[Tx, Message], Awaitable[None]]]:
+        """The message with these comments, and what is recorded with it. Raises Refusal."""
+        worktree, told = await self._difference(agent, asked[0].path)
+        git, texts = self._registry.scratch.git(worktree.checkout), dict[str, str]()
+        comments = [await self._quoted(git, told, at, ask, texts) for at, ask in enumerate(asked)]
+        commit = told["head"] or told["base"]
+        text = said(comments, told["branch"] or "its branch", commit, dirty=told["dirty"])
+        name = worktree.name
+
+        async def record(tx: Tx, message: Message) -> None:
+            await journal.record_sent(tx, message, name, commit, comments)
+
+        return SendReview(name, text), record
+
+    async def _quoted(self, git: Git, told: Json, at: int, ask: Wanted, texts: dict[str, str]) -> Comment:
+        """The comment with the lines that it is about. Raises Refusal."""
+        blob = ask.blob or await _blob(git, told, ask.path, ask.side)
+        blob = blob and await git.maybe("rev-parse", "-q", "--verify", f"{blob}^{{blob}}")
+        if not blob:
+            raise refused(
+                at,
+                f"is about {safe_line(ask.path)}, which git has not got in that form.",
+                "Look at the branch again: it may have changed.",
+                Fault.UNKNOWN,
+            )
+        if blob not in texts:
+            content = (await git.blobs([blob], most=MOST_BYTES)).get(blob, b"")
+            if b"\0" in content:
+                raise refused(at, f"is about {safe_line(ask.path)}, a binary file.", "Say it in a message.")
+            texts[blob] = content.decode("utf-8", "replace")
+        return quote(at, ask, blob, texts[blob])
+
+    async def _difference(self, agent: str, path: str = "") -> tuple[TrackedWorktree, Json]:
+        """The worktree, and what it changes. Raises Refusal."""
+        worktree = self._registry.find(agent)
+        try:
+            told = None if worktree is None else await difference(self._registry, worktree.name, path)
+        except (GitError, WorktreeGone, OSError) as error:
+            raise Refusal(f"git could not show it: {error}.", "", Fault.BUSY) from error
+        if worktree is None or told is None:
+            refusal = missing(self._registry, agent, f"review {agent}")
+            raise refusal if refusal.code else Refusal(refusal.message, refusal.fix, Fault.UNKNOWN)
+        return worktree, told
+
+    async def _comments(self, worktree: TrackedWorktree, told: Json) -> list[Json]:
+        """The comments on the branch, each with `stands`: the line on which its lines begin now, or None where they
+        have changed; and with `applied`: the commit by which its suggestion was applied."""
+        name, git = worktree.name, self._registry.scratch.git(worktree.checkout)
+        sent, applied = await self._store.read(lambda tx: _both(tx, name))
+        lines = await _texts(git, told, sent)
+        return [
+            {
+                **each.comment.as_json(),
+                "id": each.name,
+                "message": each.message,
+                "by": each.by,
+                "at": each.at,
+                "commit": each.commit,
+                "stands": place(
+                    lines.get((each.comment.path, each.comment.side), ()),
+                    each.comment.lines,
+                    each.comment.first,
+                ),
+                "applied": applied[each.name]["commit"] if each.name in applied else None,
+            }
+            for each in sent
+        ]
+
+
+async def _both(tx: Tx, agent: str) -> tuple[list[SentComment], Mapping[str, Mapping[str, Any]]]:
+    return await journal.sent(tx, agent), await journal.applied(tx, agent)
+
+
+async def _blob(git: Git, told: Mapping[str, Any], path: str, side: str) -> str | None:
+    """git's id of a file on one side of the difference; None: it is not there."""
+    file = next((file for file in told["files"] if path == file["path"]), None)
+    if file is not None:
+        known: str | None = file["new" if side == NEW else "old"]
+        return known
+    return await git.maybe(
+        "rev-parse", "-q", "--verify", f"{told['tree'] if side == NEW else told['base']}:{path}"
+    )
+
+
+async def _texts(
+    git: Git, told: Mapping[str, Any], sent: Iterable[SentComment]
+) -> dict[tuple[str, str], tuple[str, ...]]:
+    """The lines of the files that these comments are about, as they are now, by path and side."""
+    asked = dict.fromkeys((each.comment.path, each.comment.side) for each in sent)
+    ids = {key: await _blob(git, told, *key) for key in asked}
+    try:
+        found = await git.blobs((id for id in ids.values() if id), most=MOST_BYTES)
+    except GitError:
+        return {}  # more than anybody reads: nothing is said to stand
+    return {
+        key: lines_of(found[id].decode("utf-8", "replace")) for key, id in ids.items() if id and id in found
+    }
+
+
+def shown(told: Mapping[str, Any], person: str) -> str:
+    """What the room says of a branch: its files with the marks of a person, and the comments that stand. Pure."""
+    files, comments = told["files"], told["comments"]
+    done = sum(file["reviewed"] for file in files)
+    added, removed = (sum(file[side] for file in files) for side in ("insertions", "deletions"))
+    beside = " Some of it is not committed yet." if told["dirty"] else ""
+    into = told["into"] or "the main branch"
+    many = f"{len(files)} file{'s' * (len(files) != 1)}"
+    head = f"`{told['branch']}` of {told['agent']} against {into} ({told['base'][:9]}): "
+    if not files:
+        return f"{head}no change."
+    lines = [f"{head}{many}, +{added} -{removed}. {person} has reviewed {done}.{beside}", ""]
+    for file in files[:MOST_NAMED]:
+        was = f", was {code_span(file['old_path'])}" if file["old_path"] else ""
+        size = "binary" if file["binary"] else f"+{file['insertions']} -{file['deletions']}"
+        not_yet = ", not committed" if file["uncommitted"] else ""
+        mark = "x" if file["reviewed"] else " "
+        lines.append(f"- [{mark}] {code_span(file['path'])} {size}{was}{not_yet}")
+    lines += [f"- and {len(files) - MOST_NAMED} more"] if len(files) > MOST_NAMED else []
+    standing = [each for each in comments if each["stands"] is not None and not each["applied"]]
+    if standing:
+        lines += ["", "Comments whose lines stand:"]
+        lines += [
+            f"- {each['id']} {code_span(each['path'])} line {each['stands']}, {each['by']}: "
+            f"{safe_line(each['text'] or 'a suggestion', 120)}"
+            + (f" (`/apply @{told['agent']} {each['id']}`)" if each["suggestion"] is not None else "")
+            for each in standing[:MOST_NAMED]
+        ]
+    return "\n".join(lines)

@@ -1,0 +1,221 @@
+"""What a comment suggests, committed onto the agent's branch by a person, and taken back.
+
+Invariants: nothing is written while the agent's turn runs, nor into a file that somebody else has locked. The lines
+are those of the comment, or nothing is written. What the agent had not committed is committed before, as before a
+merge. The commit, its events and the files' record follow each other as for a merge: git first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from relay.airspace.worktrees.actions import WorktreeActions
+from relay.airspace.worktrees.branch_updates import BranchUpdates
+from relay.airspace.worktrees.lifecycle import WorktreeChange
+from relay.airspace.worktrees.merging.merge_into_main import BranchMerger, refuse_to_filter
+from relay.airspace.worktrees.merging.proposal import MergeSource
+from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
+from relay.app.review import journal
+from relay.app.review.comments import Comment, lines_of, place, replaced
+from relay.app.review.journal import SentComment
+from relay.app.wiring.tool_touches import UNKNOWN_LANE
+from relay.git.diff import changed_files, touches_of
+from relay.git.run import Git, GitError
+from relay.git.signing import Signature, of_person, of_relay, signed
+from relay.git.snapshot import commit_tree
+from relay.log import events
+from relay.model import Refusal
+from relay.model.actions import ApplySuggestion
+from relay.model.touches import Source
+from relay.room.dispatch.permissions import code_span
+from relay.room.journal import ledger
+from relay.store.ports import Store, Tx
+from relay.timeline.file_changes import record_changes
+from relay.timeline.projection import last_tree
+from relay.timeline.rewind.tree_entries import REGULAR, Entry, tree_with
+
+#: Bytes of a file that lines are replaced in.
+MOST_FILE = 8 * 1_048_576
+#: The change of a worktree that this is.
+SUGGESTED = "suggested"
+
+
+class Suggestions:
+    """On the worktrees of one registry."""
+
+    def __init__(
+        self, store: Store, registry: WorktreeRegistry, actions: WorktreeActions, updates: BranchUpdates
+    ) -> None:
+        self._store, self._registry = store, registry
+        self._actions, self._updates = actions, updates
+
+    async def apply(self, action: ApplySuggestion, sent: SentComment, by: str, source_key: str) -> str:
+        """Commit what the comment suggests, or what stood there before (`undo`), once for each `source_key`; what the
+        room says of it. Raises Refusal, and then the branch is as it was."""
+        done = await self._store.read(lambda tx: events.of_source(tx, source_key))
+        if done is not None:
+            return str(done.outputs["text"])
+        comment = sent.comment
+        if comment.suggestion is None:
+            raise Refusal(f"{sent.name} suggests no lines.", "Ask the agent for a change.")
+        standing = (await self._store.read(lambda tx: journal.applied(tx, action.agent))).get(sent.name)
+        if action.undo and standing is None:
+            raise Refusal(f"{sent.name} is not applied, so there is nothing to take back.")
+        if not action.undo and standing is not None:
+            raise Refusal(
+                f"{sent.name} was applied by {standing['by']} ({str(standing['commit'])[:9]}).",
+                f"`/apply @{action.agent} {sent.name} undo` takes it back.",
+            )
+        async with self._actions.changing(self._actions.own(action.agent, "changed"), "changed") as worktree:
+            try:
+                return await self._write(worktree, action, sent, standing, by, source_key)
+            except (GitError, WorktreeGone, OSError) as error:
+                raise Refusal(f"git could not commit it: {error}.") from error
+            finally:
+                worktree.mark_stale(None)
+                self._registry.wake.set()
+
+    async def _write(
+        self,
+        worktree: TrackedWorktree,
+        action: ApplySuggestion,
+        sent: SentComment,
+        standing: Mapping[str, Any] | None,
+        by: str,
+        source_key: str,
+    ) -> str:
+        assert self._registry.main is not None and self._registry.lifecycle is not None
+        comment, scratch = sent.comment, self._registry.scratch
+        merger, source = await self._updates.merger(worktree)
+        branch = await merger.source(source)
+        await self._registry.room.check_merge(worktree.name, by, [comment.path])
+        git, before = scratch.git(worktree.checkout), source.snapshot.tree
+        entry, text = await _file(git, before, comment.path)
+        first, lines = _lines(sent, standing if action.undo else None, entry, text)
+        count = len(comment.suggestion or ()) if action.undo else len(comment.lines)
+        content = replaced(text, first, count, lines).encode()
+        if content == text.encode():
+            raise Refusal(f"{code_span(comment.path)} has these lines already.")
+        blob = (await git.run("hash-object", "-w", "--stdin", stdin=content)).text
+        index = scratch.folder / f"index-suggestion-{worktree.name.lower()}"
+        tree = await tree_with(git, before, {comment.path.encode(): Entry(entry.mode, blob)}, index)
+        fix = f"Change the file by hand in {worktree.checkout.top}."
+        changed = await changed_files(git, before, tree, renames=False)
+        await refuse_to_filter(scratch, worktree.checkout, changed, tree, fix)
+        head = await self._committed(merger, source, branch)
+        person = await self._person(by)
+        message = _message(sent, comment, by, undo=action.undo)
+        commit = await commit_tree(git, tree, [head], message, signed(person, person))
+        await scratch.publish(worktree.checkout, commit, [head])
+        await self._registry.lifecycle.forward(worktree.checkout, branch, head, commit)
+        verb = "took back" if action.undo else "applied"
+        answer = (
+            f"{by} {verb} the suggestion {sent.name} in {code_span(comment.path)} on {worktree.name}'s branch "
+            f"(commit {commit[:9]})."
+        )
+        if not action.undo:
+            answer += f" `/apply @{worktree.name} {sent.name} undo` takes it back."
+        told = {
+            **{"comment": sent.name, "undo": action.undo, "commit": commit, "by": by, "path": comment.path},
+            **{"first": first, "blob": blob, "text": answer},
+        }
+        change = WorktreeChange(SUGGESTED, worktree.name, branch, by, "", commit, {"path": comment.path})
+        await self._record(worktree, change, (before, tree), told, sent, source_key)
+        return answer
+
+    async def _committed(self, merger: BranchMerger, source: MergeSource, branch: str) -> str:
+        """The branch's head, with what the agent had not committed yet."""
+        assert self._registry.main is not None
+        text = f"Uncommitted work of {source.agent}\n\nAs it stood before a suggestion was applied to it.\n"
+        committer = await of_person(self._registry.main) or of_relay(source.agent)
+        return await merger.commit_work(source, branch, text, committer)
+
+    async def _person(self, by: str) -> Signature:
+        """The person as git knows them, where it knows one of that name."""
+        assert self._registry.main is not None
+        known = await of_person(self._registry.main)
+        return known if known is not None and known.name.casefold() == by.casefold() else of_relay(by)
+
+    async def _record(
+        self,
+        worktree: TrackedWorktree,
+        change: WorktreeChange,
+        trees: tuple[str, str],
+        told: Mapping[str, Any],
+        sent: SentComment,
+        source_key: str,
+    ) -> None:
+        name, lane = self._registry.checkout_name(worktree.name), ledger.person_lane(change.by)
+        git = self._registry.scratch.git(worktree.checkout)
+        known = await self._store.read(lambda tx: last_tree(tx, name))
+        stood = known.tree if known is not None else trees[0]
+        # What somebody wrote there that no turn has told of is not the person's.
+        others = touches_of(await changed_files(git, stood, trees[0]))
+        touches = touches_of(await changed_files(git, *trees))
+
+        async def also(tx: Tx) -> None:
+            applied = await journal.record_applied(
+                tx, worktree.name, told, cause=[sent.event], source_key=source_key
+            )
+            await record_changes(
+                tx, UNKNOWN_LANE, others, source=Source.TREE, before=stood, after=trees[0], worktree=name
+            )
+            await record_changes(
+                tx,
+                lane,
+                touches,
+                source=Source.PERSON,
+                before=trees[0],
+                after=trees[1],
+                worktree=name,
+                parents=[applied.id],
+                branch=change.branch,
+            )
+
+        await self._registry.room.record(change, also)
+
+
+async def _file(git: Git, tree: str, path: str) -> tuple[Entry, str]:
+    """A text file of a tree. Raises Refusal."""
+    shown = code_span(path)
+    found = (await git.run("ls-tree", "-z", tree, "--", path)).out.partition(b"\t")[0].decode().split()
+    if len(found) != 3 or found[1] != "blob":
+        raise Refusal(f"The branch has no file {shown} any more.", "Nothing was written.")
+    if found[0] not in REGULAR:
+        raise Refusal(f"{shown} is a link, which has no lines.", "Nothing was written.")
+    content = (await git.blobs([found[2]], most=MOST_FILE)).get(found[2], b"")
+    try:
+        return Entry(found[0], found[2]), content.decode()
+    except UnicodeDecodeError:
+        raise Refusal(f"{shown} is no UTF-8 text.", "Change it by hand.") from None
+
+
+def _lines(
+    sent: SentComment, standing: Mapping[str, Any] | None, entry: Entry, text: str
+) -> tuple[int, tuple[str, ...]]:
+    """Where lines are replaced, and by which. `standing`: how the suggestion was applied, to take it back; None = to
+    apply it. Raises Refusal: the lines are others now."""
+    comment, name = sent.comment, code_span(sent.comment.path)
+    suggestion = comment.suggestion or ()
+    if standing is None:
+        first = place(lines_of(text), comment.lines, comment.first)
+        if first is None:
+            message = f"The lines of {sent.name} in {name} have changed since, or stand in several places."
+            raise Refusal(message, "Nothing was written. Comment on the lines as they are now.")
+        return first, suggestion
+    by_hand = f"Nothing was written. By hand: `git revert {str(standing['commit'])[:9]}` in its worktree."
+    if entry.oid == standing["blob"]:
+        return int(standing["first"]), comment.lines
+    first = place([line.rstrip("\r") for line in lines_of(text)], suggestion, int(standing["first"]))
+    if first is None:
+        raise Refusal(f"What {sent.name} suggests stands in {name} no more as it was applied.", by_hand)
+    return first, comment.lines
+
+
+def _message(sent: SentComment, comment: Comment, by: str, *, undo: bool) -> str:
+    what = f"Take back a suggestion of {sent.by}" if undo else f"Apply a suggestion of {sent.by}"
+    words = "" if undo or not comment.text else f"{comment.text}\n\n"
+    did = "took it back" if undo else "applied it"
+    return f"{what} in {comment.path}\n\n{words}Comment {sent.name} in the room; {by} {did}.\n"

@@ -1,0 +1,227 @@
+"""The agents' worktrees as people work with them: what is set up and what runs there, and what they take of the disk.
+
+Invariant: whatever a button or a command orders comes here, by `carry_out`; and what every interface shows of it is
+`told`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import structlog
+
+from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.airspace.worktrees.tracked_worktree import TrackedWorktree
+from relay.app.worktrees.apps import WorktreeApps
+from relay.app.worktrees.care import WorktreeCare
+from relay.app.worktrees.commands import end_left
+from relay.app.worktrees.record import WorktreeRecord
+from relay.app.worktrees.space import SOON_S, WorktreeSpace
+from relay.base.durations import iso
+from relay.config.settings import LiveSettings
+from relay.git.checkout import UnusableCheckout
+from relay.log import events
+from relay.model import Refusal
+from relay.model.actions import Action, RunApp, SetUp, ShowApps, StopApp
+from relay.room.journal import ledger
+from relay.room.journal.live_bus import Live
+from relay.store.ports import Store, StoreError, Tx
+
+log = structlog.get_logger(__name__)
+#: The setting that says what was last said of a full disk.
+_TOLD = "worktrees_full"
+
+
+class WorktreeDesk:
+    """Of one registry. `live`: who looks is shown what changes; None = nobody looks, and no app runs here."""
+
+    def __init__(
+        self, store: Store, settings: LiveSettings, registry: WorktreeRegistry, live: Live | None = None
+    ) -> None:
+        self._store, self._settings, self._registry, self._live = store, settings, registry, live
+        self._wake = asyncio.Event()
+        self.care = WorktreeCare(settings, registry, self._say, self._changed, self._over)
+        self.apps = WorktreeApps(settings, self.care, self._say, self._changed)
+        self.space = WorktreeSpace(settings, registry, self._busy)
+
+    # -- what a running room does
+
+    def end_left(self) -> None:
+        """End what a killed daemon of this room left running in its worktrees. Blocks; before anything is run."""
+        end_left(self._settings.current.runtime_dir)
+
+    async def run(self) -> None:
+        """Set up what is new and measure what it takes, for ever."""
+        await self._registry.surveyed.wait()
+        while True:
+            self._wake.clear()
+            await self.care.set_up_all()
+            if await self.space.measure():
+                self._changed("")
+            await self._tell_full()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(SOON_S):
+                    await self._wake.wait()
+
+    def wake(self) -> None:
+        """A worktree was made, or the configuration changed: look at once."""
+        self._wake.set()
+
+    async def before_turn(self, agent: str) -> tuple[str, dict[str, str]]:
+        """Wait until the agent's worktree is set up: what the agent is to be told of it, and the variables that its
+        program gets there."""
+        await self.care.is_back(agent)
+        if self._registry.find(agent) is None and self._registry.settings.agent(agent) is not None:
+            await self._registry.open()
+        self.space.touch(agent)
+        return await self.care.ready(agent), await self.care.agent_env(agent)
+
+    @asynccontextmanager
+    async def leaving(self, agent: str, by: str, done: str) -> AsyncIterator[None]:
+        """While a worktree is removed, or its work discarded (`WorktreeRoom.leaving`)."""
+        name = self.care.find(agent).name
+        with self.care.left_alone(name):
+            await self.apps.leave(name, by)
+            await self.care.archive(name, done)
+            yield
+        self._over(name)
+
+    async def check_space(self, agent: str) -> None:
+        """Raise UnusableCheckout where no worktree may be made for an agent; the room is told once."""
+        try:
+            await self.space.check(agent)
+        except UnusableCheckout:
+            self.wake()
+            raise
+
+    async def close(self) -> None:
+        """End all that runs in the worktrees."""
+        await self.apps.close()
+        await self.care.close()
+
+    def _busy(self, agent: str) -> bool:
+        app = self.apps.find(agent)
+        return bool(self.care.at_work(agent)) or (app is not None and app.alive)
+
+    # -- what people order
+
+    async def carry_out(self, action: Action, *, by: str, source_key: str) -> str:
+        """What reaches outside of the database (`relay.model.ports.Timeline`). Raises Refusal."""
+        try:
+            match action:
+                case RunApp(agent):
+                    app = await self.apps.start(agent, by, source_key)
+                    return f"{by} started the app of {app.agent}, with the ports {app.assigned}."
+                case StopApp(agent):
+                    app = await self.apps.stop(agent, by)
+                    return f"{by} stopped the app of {app.agent}."
+                case SetUp(agent):
+                    return self.care.set_up(agent)
+        except OSError as error:
+            raise Refusal(f"It could not be done: {error}.", "") from error
+        raise Refusal(f"The room does not know how to do {action!r}.")
+
+    # -- what is shown
+
+    async def told(self, agent: str, *, output: bool = False) -> dict[str, Any]:
+        """`{agent, ports, setup, app, busy, disk}` of an agent's worktree; `output`: with what was printed. Raises
+        Refusal."""
+        worktree = self.care.find(agent)
+        known = await asyncio.to_thread(self.care.known, worktree)
+        return {"agent": worktree.name, **self._row(worktree, known, output=output)}
+
+    async def rows(self) -> dict[str, dict[str, Any]]:
+        """The same for each agent, without what was printed."""
+        worktrees = [
+            each for name, each in self._registry.worktrees.items() if name not in self._registry.guests
+        ]
+        known = await asyncio.to_thread(lambda: [self.care.known(worktree) for worktree in worktrees])
+        return {
+            worktree.name: self._row(worktree, record, output=False)
+            for worktree, record in zip(worktrees, known, strict=True)
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """`{commands, disk}` of all of them. `commands`: which are configured."""
+        now = self.care.current
+        commands = {"setup": bool(now.setup or now.copy), "run": bool(now.run), "archive": bool(now.archive)}
+        return {"commands": commands, "disk": self.space.as_json()}
+
+    def _row(self, worktree: TrackedWorktree, known: WorktreeRecord, *, output: bool) -> dict[str, Any]:
+        app, setup, size = self.apps.find(worktree.name), known.setup, self.space.size(worktree.name)
+        shown_setup = None if setup is None else setup.as_json(output=output)
+        if shown_setup is not None and output and (now := self.care.output(worktree.name)) is not None:
+            shown_setup["output"] = now
+        return {
+            "ports": None if known.ports is None else [known.ports.first, known.ports.last],
+            "setup": shown_setup,
+            "app": None if app is None else self.apps.as_json(app, output=output),
+            "busy": self.care.at_work(worktree.name),
+            "disk": None if size is None else {"bytes": size.bytes, "whole": size.whole, "at": iso(size.at)},
+        }
+
+    # -- what is told
+
+    def _changed(self, agent: str) -> None:
+        if self._live is None:
+            return
+        if agent:
+            self.space.touch(agent)
+        asyncio.get_running_loop().create_task(self._publish(agent))
+
+    def _over(self, agent: str) -> None:
+        self.space.forget(agent)
+        self.wake()
+
+    async def _publish(self, agent: str) -> None:
+        assert self._live is not None
+        told: dict[str, Any] = {"agent": ""}
+        if agent:
+            with suppress(Refusal, OSError):
+                told = await self.told(agent, output=True)
+        self._live.publish("worktree", told)
+
+    async def _say(self, agent: str, text: str) -> None:
+        """Whatever becomes of the message: what it is about has happened."""
+        meta = {"notice": "worktree", "agent": agent}
+        try:
+            await self._store.write(lambda tx: ledger.say(tx, text, meta=meta))
+        except (StoreError, self._store.transient, self._store.errors, OSError) as error:
+            log.warning("not said in the room", text=text, reason=str(error))
+
+    async def _tell_full(self) -> None:
+        """Tell the room once that the disk is full to the limit, and forget it when it is not."""
+        member, full = self._settings.current.member, self.space.full
+        told = f"{_TOLD}:{member}" if member else _TOLD
+
+        async def work(tx: Tx) -> None:
+            if (await events.setting(tx, told) or "") == ("full" if full else ""):
+                return
+            await events.put_setting(tx, told, "full" if full else "")
+            if full:
+                at = f" at {member}" if member else ""
+                text = f"No new worktree is made{at}: {self.space.said()}."
+                await ledger.say(tx, text, meta={"notice": "worktrees"})
+
+        if (await self._store.read(lambda tx: events.setting(tx, told)) or "") != ("full" if full else ""):
+            await self._store.write(work)
+
+
+class TendingOrders:
+    """`/app` alone (`relay.model.ports.Orders`)."""
+
+    def __init__(self, apps: WorktreeApps) -> None:
+        self._apps = apps
+
+    async def carry_out(self, tx: Any, action: ShowApps, *, by: str, cause: Sequence[str] = ()) -> str:
+        """Which apps run here, as markdown."""
+        lines = []
+        for app in self._apps.running():
+            url = self._apps.url(app)
+            lines.append(
+                f"- **{app.agent}**: {f'listens at {url}' if url else app.state} ({app.by} started it)"
+            )
+        return "\n".join(lines) if lines else "No app runs. `/app @AGENT run` starts one."

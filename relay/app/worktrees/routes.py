@@ -1,0 +1,59 @@
+"""The routes of what runs in worktrees (docs/worktrees.md).
+
+Invariant: a button is an action of that person in the room, by the same function as its command.
+"""
+
+from __future__ import annotations
+
+from aiohttp import web
+
+from relay.app.worktrees.desk import WorktreeDesk
+from relay.faces.http.requests.errors import answer
+from relay.faces.http.requests.middleware import CREDENTIAL
+from relay.faces.http.requests.parsing import Query
+from relay.faces.http.requests.reader import RequestReader
+from relay.model import Fault, Refusal
+from relay.model.actions import RunApp, SetUp, StopApp
+from relay.room.person_actions import PersonActions
+
+_ACTIONS = {"run": RunApp, "stop": StopApp, "setup": SetUp}
+
+
+class WorktreeDeskRoutes:
+    """The handlers."""
+
+    def __init__(self, desk: WorktreeDesk, actions: PersonActions, reader: RequestReader) -> None:
+        self._desk, self._actions, self._reader = desk, actions, reader
+
+    def table(self) -> list[web.RouteDef]:
+        return [
+            web.get("/api/worktrees/{agent}/app", self.show),
+            *(web.post(f"/api/worktrees/{{agent}}/{what}", self.act) for what in _ACTIONS),
+        ]
+
+    async def show(self, request: web.Request) -> web.Response:
+        """`{agent, ports, setup, app, busy, disk}`, with what was printed."""
+        Query(request)
+        return answer(await self._desk.told(self._known(request), output=True))
+
+    async def act(self, request: web.Request) -> web.Response:
+        """`{name}` -> `{success, reason}`."""
+        body = await self._reader.body(request, optional=True)
+        if not request[CREDENTIAL].person:
+            message = "Only a person runs commands in worktrees, and this is an agent's key."
+            raise Refusal(message, "Use the room's token.", Fault.FORBIDDEN, "scope")
+        by, agent = self._reader.speaker(request, body), self._known(request)
+        action = _ACTIONS[request.path.rpartition("/")[2]](agent)
+        return answer((await self._actions.act(action, by=by)).as_json())
+
+    def _known(self, request: web.Request) -> str:
+        """The agent as it is spelled. Raises Refusal: it has no worktree here."""
+        agent = request.match_info["agent"]
+        try:
+            return self._desk.care.find(agent).name
+        except Refusal as refusal:
+            if refusal.code:
+                raise
+            raise Refusal(
+                f"There is no worktree of {agent[:64]}.", "GET /api/worktrees lists them.", Fault.UNKNOWN
+            ) from None

@@ -1,0 +1,48 @@
+"""`/app` and `/setup`: from what a person types to an action.
+
+Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from relay.model import actions
+from relay.model.actions import Action
+from relay.room.parsing.arguments import Command, WrongArguments, agents_of, shown
+
+_VERBS = {"run": actions.RunApp, "start": actions.RunApp, "stop": actions.StopApp, "end": actions.StopApp}
+
+
+def app(rest: str, agents: Sequence[str]) -> Action:
+    """Raises WrongArguments."""
+    words = rest.split()
+    if not words:
+        return actions.ShowApps()
+    verbs = [word for word in words if word.lower().rstrip(".!") in _VERBS and not word.startswith("@")]
+    names = " ".join(word for word in words if word not in verbs)
+    chosen = agents_of(names, agents)
+    if len(chosen) != 1:
+        raise WrongArguments("Say whose app, one agent at a time.")
+    if len(verbs) != 1:
+        raise WrongArguments(f"Say what to do with the app of {shown(chosen[0])}: `run` or `stop`.")
+    return _VERBS[verbs[0].lower().rstrip(".!")](chosen[0])
+
+
+def set_up(rest: str, agents: Sequence[str]) -> Action:
+    """Raises WrongArguments."""
+    chosen = agents_of(rest, agents)
+    if len(chosen) != 1:
+        raise WrongArguments("Say whose worktree, one agent at a time.")
+    return actions.SetUp(chosen[0])
+
+
+COMMANDS = (
+    Command(
+        "/app [@AGENT run | stop]",
+        "start the app of an agent's branch in its worktree, or end it; alone it shows which run, and where",
+        "/app @CODEX run",
+        app,
+    ),
+    Command("/setup @AGENT", "run the setup of an agent's worktree again", "/setup @CODEX", set_up),
+)

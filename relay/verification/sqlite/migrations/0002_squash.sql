@@ -1,0 +1,2 @@
+-- 1: the entry lands as one commit, without a merge commit.
+ALTER TABLE landing_entries ADD COLUMN squash INTEGER NOT NULL DEFAULT 0;

@@ -1,0 +1,87 @@
+"""Branches that land as one commit (docs/verification.md), over real git on both stores."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from relay.app.verification.landing_git import LandingGit
+from relay.verification.landing import journal
+from relay.verification.landing.entry import EntryState
+from tests.app.verification.place import Open, Place, policy, python
+from tests.engines import BOTH, all_events, check_log
+from tests.git.repository import commit, git
+
+pytestmark = BOTH
+LANDED = EntryState.LANDED
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+async def squash(place: Place, agent: str) -> None:
+    await place.store.write(lambda tx: journal.ask(tx, agent, by="ann", squash=True))
+
+
+async def test_it_is_one_tested_commit_and_what_it_was_made_of_is_kept(open_place: Open) -> None:
+    place = await open_place()
+    place.have(policy("unit", python("import os; print(os.listdir('.'))")))
+    commit(place.at("AVA"), {"ava.py": "x = 1\n"})
+    await place.work("AVA", {"ava.py": "x = 2\n", "more.py": "y = 1\n"})
+    await place.work("BEN", {"ben.py": "x = 1\n"})
+    await squash(place, "AVA")
+    (ben,) = await place.land("BEN")
+    await place.queue.drain()
+    ended = await place.store.read(lambda tx: journal.newest_ended(tx, 5))
+    ava = next(entry for entry in ended if entry.agent == "AVA")
+    assert (ava.state, ben.state, ava.squash, ben.squash) == (LANDED, LANDED, True, False)
+    asked = await all_events(place.store, "verification.asked")
+    assert [event.outputs["about"]["agents"] for event in asked] == [["AVA", "BEN"]]
+    # One commit with one parent, in the agent's name; its worktree goes on from there, and BEN's merge too.
+    made = str(ava.landed_as)
+    assert len(git(place.folder, "rev-list", "--parents", "-1", made).split()) == 2
+    assert len(git(place.folder, "rev-list", "--parents", "-1", str(ben.landed_as)).split()) == 3
+    assert git(place.folder, "log", "-1", "--format=%an", made) == "AVA"
+    assert git(place.folder, "show", "--format=", "--name-only", made).split() == ["ava.py", "more.py"]
+    assert f"Squashed-From: {ava.at_commit} (landing {ava.number})" in git(
+        place.folder, "log", "-1", "--format=%(trailers)", made
+    )
+    assert git(place.at("AVA"), "status", "--porcelain") == ""
+    assert git(place.at("AVA"), "rev-parse", "HEAD") == git(place.folder, "rev-parse", "main")
+    asked_git = ("for-each-ref", "--format=%(refname)", f"--points-at={ava.at_commit}", "refs/relay/kept")
+    (kept,) = git(place.folder, *asked_git).split()
+    changes = [event.outputs for event in await all_events(place.store, "worktree.changed")]
+    (merged,) = [each for each in changes if each["change"] == "merged" and each["agent"] == "AVA"]
+    assert (merged["method"], merged["kept"], merged["commit"]) == ("squash", kept, made)
+    assert any("as one commit" in text and kept in text for text in await place.messages())
+    await check_log(place.store)
+
+
+async def test_one_whose_queue_was_killed_behind_the_move_is_found_on_main(
+    open_place: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = await open_place()
+    place.have(policy("unit", python("print(1)")))
+    await place.work("AVA", {"ava.py": "x = 1\n"})
+    moved = LandingGit.move
+
+    async def killed(self: LandingGit, links: Sequence[object], main: str) -> list[str]:
+        await moved(self, links, main)  # type: ignore[arg-type]
+        raise Killed
+
+    monkeypatch.setattr(LandingGit, "move", killed)
+    with pytest.raises(Killed):
+        await squash(place, "AVA")
+        await place.queue.step()
+    monkeypatch.setattr(LandingGit, "move", moved)
+    head = git(place.folder, "rev-parse", "main")
+    await place.queue.drain()
+    (ava,) = await place.store.read(lambda tx: journal.newest_ended(tx, 5))
+    assert (ava.state, ava.landed_as, git(place.folder, "rev-parse", "main")) == (LANDED, head, head)
+    # Later work of the same branch is another landing's.
+    await place.work("AVA", {"later.py": "x = 1\n"})
+    await squash(place, "AVA")
+    await place.queue.drain()
+    assert (git(place.folder, "rev-parse", "main^"), place.main("later.py")) == (head, "x = 1")

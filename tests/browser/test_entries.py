@@ -1,0 +1,102 @@
+"""Single entries in the page: changed, deleted, pinned, answered beside (docs/entries.md)."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from tests.browser.person import PHONE, Person, shot
+from tests.outside import ECHO, agent, room, settings
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+
+async def test_a_person_changes_and_deletes_a_message_and_others_see_it(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    folder = tmp_path / "room"
+    folder.mkdir()
+    (folder / "echo.yaml").write_text(ECHO)
+    async with room(folder, settings(agent("AVA"))) as house:
+        await house.start()
+        ann = await Person.arrive(chromium, house, "ann")
+        bob = await Person.arrive(chromium, house, "bob", viewport=PHONE, color_scheme="dark")
+        mine = await ann.say("The login page is ready")
+        number = await mine.get_attribute("data-number")
+        place = f"#{await mine.get_attribute('id')}"
+        mine, theirs = ann.page.locator(place), bob.page.locator(place)
+        await expect(theirs).to_contain_text("The login page is ready")
+        await expect(theirs.get_by_test_id("edit")).to_have_count(0)
+
+        await mine.focus()
+        await mine.get_by_test_id("edit").click()
+        field = ann.page.get_by_label("The new text")
+        await expect(field).to_be_focused()
+        await field.press("Escape")
+        await expect(mine).to_be_focused()
+        await mine.get_by_test_id("edit").click()
+        await field.fill("The **start** page is ready")
+        await shot(ann.page, "edit-box")
+        await field.press("Enter")
+        await expect(ann.page.get_by_test_id("toast").last).to_contain_text(f"ann edited m{number}.")
+        for entry in (mine, theirs):
+            await expect(entry.locator("strong")).to_have_text("start")
+            await expect(entry.get_by_test_id("edited")).to_contain_text("edited")
+        await theirs.get_by_test_id("edited").click()
+        await expect(theirs.get_by_test_id("versions")).to_contain_text("The login page is ready")
+        await shot(bob.page, "edited-phone")
+        # The command says which message, and the text stands there alone.
+        await expect(
+            bob.page.get_by_test_id("entry").filter(has_text=re.compile(f"/edit m{number}$"))
+        ).to_be_visible()
+
+        await mine.focus()
+        await mine.get_by_test_id("delete").click()
+        now = ann.page.get_by_test_id("delete-now")
+        await expect(now).to_be_focused()
+        await ann.page.keyboard.press("Escape")
+        await expect(now).to_have_count(0)
+        await mine.get_by_test_id("delete").click()
+        await shot(ann.page, "delete-box")
+        await now.click()
+        for entry in (mine, theirs):
+            await expect(entry.get_by_test_id("deleted")).to_have_text("ann deleted this message.")
+            await expect(entry).not_to_contain_text("start")
+        await shot(ann.page, "deleted")
+        await bob.reload()
+        await expect(theirs.get_by_test_id("deleted")).to_be_visible()
+        await ann.leave()
+        await bob.leave()
+
+
+async def test_what_is_pinned_stands_on_top_folded(chromium: Browser, tmp_path: Path) -> None:
+    folder = tmp_path / "room"
+    folder.mkdir()
+    async with room(folder, settings(agent("AVA"))) as house:
+        await house.start()
+        ann = await Person.arrive(chromium, house, "ann")
+        bob = await Person.arrive(chromium, house, "bob", viewport=PHONE, color_scheme="dark")
+        said = await ann.say("Prices are in cents everywhere")
+        await ann.say("One more thing")
+        await said.focus()
+        await said.get_by_test_id("pin-it").click()
+        await expect(said.get_by_test_id("pin-it")).to_have_attribute("aria-pressed", "true")
+        for person in (ann, bob):
+            bar = person.page.get_by_test_id("pins")
+            await expect(bar).to_contain_text("1 pinned")
+            await expect(bar).to_contain_text("ann: Prices are in cents everywhere")
+            await expect(bar.get_by_test_id("pin")).to_have_count(0)
+            await bar.get_by_test_id("pins-open").press("Enter")
+            await expect(bar.get_by_test_id("pin")).to_contain_text("Prices are in cents everywhere")
+            await shot(person.page, f"pins-{person.name}")
+        assert not await bob.page.evaluate("document.documentElement.scrollWidth > innerWidth")
+        await ann.page.get_by_test_id("pin").get_by_role("button").first.click()
+        await expect(said).to_have_attribute("aria-current", "true")
+        await bob.page.get_by_test_id("unpin").click()
+        for person in (ann, bob):
+            await expect(person.page.get_by_test_id("pins")).to_have_count(0)
+        await ann.leave()
+        await bob.leave()

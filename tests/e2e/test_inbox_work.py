@@ -1,0 +1,254 @@
+"""What the work of agents asks of people: made really, acted on by the inbox, and gone (docs/inbox.md)."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from tests.e2e.conftest import Open
+from tests.e2e.test_handoffs import DEVELOPER, RECEIVER, handoffs
+from tests.e2e.test_inbox import act, comes, goes, names, needs
+from tests.e2e.test_landing import IGNORED, SECURITY, UNIT
+from tests.e2e.test_worktrees import MEETS, in_git
+from tests.git.repository import commit, git
+from tests.outside import Json, Outside, agent, eventually, program
+
+CART = "def total(cart):\n    return sum(cart)\n"
+WORKS = """\
+- match: did not
+  say: I cannot.
+- match: break it
+  write: {app.py: "BROKEN = 1\\n"}
+  say: done
+- match: mend it
+  write: {app.py: "fixed = 1\\n"}
+  say: done
+- match: secret
+  write: {".env": "KEY={body}\\n"}
+  say: done
+- match: sum it
+  write: {cart.py: "def total(cart):\\n    return sum(cart)  # {agent}\\n"}
+  say: done
+- say: hello
+"""
+
+
+async def ask(room: Outside, text: str) -> None:
+    """A message to an agent, and its answer."""
+    asked = await room.post(text)
+    await room.reply_to(asked["id"], text[1:].partition(" ")[0])
+
+
+async def answer_of(room: Outside, pattern: str) -> str:
+    return str((await room.until_said(pattern, speaker="RELAY"))["body"])
+
+
+async def nothing(room: Outside) -> bool:
+    return await needs(room) == {}
+
+
+async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
+    agents = [agent(name, "w.yaml") for name in ("AVA", "BEN")]
+    room = await open_room(*agents, files={"w.yaml": WORKS}, start=False, airspace={"enabled": False})
+    (room.folder / "policies").mkdir()
+    (room.folder / "policies" / "all.yaml").write_text(json.dumps([UNIT, SECURITY]))
+    git(room.folder, "init", "-q", "-b", "main")
+    commit(room.folder, {".gitignore": IGNORED, "app.py": "x = 1\n", "cart.py": CART})
+    await room.start()
+
+    # A change that a person has to agree to: rejected with a reason, and then approved.
+    await ask(room, "@AVA secret one")
+    waits = await comes(room, "approval")
+    assert (waits["about"], names(waits)) == ("AVA", ["approve", "reject"])
+    assert "AVA's change of 1 file: .env. Asked by security." in waits["text"]
+    status, refused = await room.ask(
+        "POST", f"/api/needs/{waits['id']}", json={"name": "ann", "action": "reject"}
+    )
+    assert status == 400 and refused["error"]["fix"] == "Send `text`: why not."
+    assert (await act(room, waits["id"], "reject", text="The key is the old one."))["success"]
+    await goes(room, waits["id"])
+    assert "The key is the old one." in await answer_of(room, r"ann rejected")
+    await ask(room, "@AVA secret two")
+    waits = await comes(room, "approval")
+    assert (await act(room, waits["id"], "approve"))["success"]
+    await goes(room, waits["id"])
+    await answer_of(room, r"ann approved")
+
+    # A branch that the queue put out: once more for nothing, put off, and landed in the end.
+    await ask(room, "@BEN break it")
+    await room.post("/land @BEN")
+    out = await comes(room, "not_landed")
+    assert (out["about"], names(out)) == ("BEN", ["land", "later"])
+    assert "unit failed" in out["text"], out["text"]
+    assert (await act(room, out["id"], "land"))["success"]
+    await goes(room, out["id"])
+    again = await comes(room, "not_landed")
+    assert again["id"] != out["id"]
+    assert (await act(room, again["id"], "later"))["success"]
+    assert again["id"] not in await needs(room)
+    await room.post(f"/later {again['id']} undo")
+    await comes(room, "not_landed")
+    await ask(room, "@BEN mend it")
+    assert (await act(room, again["id"], "land"))["success"]
+    await answer_of(room, r"BEN.*(landed|is in main)")
+    await goes(room, again["id"])
+    assert git(room.folder, "show", "main:app.py") == "fixed = 1"
+
+    # Two write one line: what a person writes stands there.
+    await ask(room, "@AVA sum it")
+    await ask(room, "@BEN sum it")
+    status, done = await room.ask("POST", "/api/worktrees/BEN/merge", json={"name": "ann"})
+    assert (status, done["success"]) == (200, True), done
+    await room.ask("POST", "/api/worktrees/AVA/merge", json={"name": "ann"})
+    clash = await comes(room, "conflict")
+    assert names(clash) == ["choice-1", "choice-2", "choice-3", "choice-4", "choice-5"]
+    assert clash["about"] == "AVA" and "in cart.py" in clash["text"]
+    both = "    return sum(cart)  # both"
+    assert (await act(room, clash["id"], "choice-4", text=both))["success"]
+    await answer_of(room, rf"{clash['ref']} is settled: what ann wrote stands")
+    await goes(room, clash["id"])
+    (settled,) = await room.get("/api/conflicts")
+    assert settled["resolution"]["merged_content"] == f"{both}\n"
+    # AVA's turn left another change with the same file, so it is asked about anew.
+    assert (await act(room, (await comes(room, "approval"))["id"], "approve"))["success"]
+    await eventually(lambda: nothing(room), "the inbox is empty")
+
+
+async def test_handoffs_variants_and_talk(open_room: Open) -> None:
+    agents = (
+        program("AVA", "-c", DEVELOPER, role="developer"),
+        program("BEN", "-c", RECEIVER, role="qa"),
+        agent("PING", "ping.yaml"),
+        agent("PONG", "pong.yaml"),
+    )
+    room = await open_room(
+        *agents,
+        files={"ping.yaml": "- say: '@PONG yours'\n", "pong.yaml": "- say: '@PING yours'\n"},
+        start=False,
+        airspace={"enabled": False},
+        handoffs=handoffs(max_retries=0),
+        merge={"test": [sys.executable, "-c", "pass"]},
+        room={"agent_mentions": True, "hop_limit": 2},
+    )
+    in_git(room.folder)
+    await room.start()
+
+    # A handoff that did not pass is asked about: once more, then handed on with a reason.
+    await room.post("/pipeline NEVER")
+    asked = await comes(room, "handoff")
+    assert (asked["about"], names(asked)) == ("AVA", ["retry", "skip", "branch", "escalate"])
+    assert asked["text"] == "AVA's work is not handed on to BEN: AllTestsPass failed (exit code 1)."
+    assert (await act(room, asked["id"], "retry"))["success"]
+    await room.until_said("Nobody tries again by itself after 1 retry", speaker="RELAY")
+    asked = await comes(room, "handoff")
+    assert (await act(room, asked["id"], "skip", text="ann looked at it"))["success"]
+    await answer_of(room, r"ann skipped the rules of handoff h1 from AVA to BEN: ann looked at it")
+    await goes(room, asked["id"])
+    await room.until_said("The pipeline is through", speaker="RELAY")
+
+    # Variants of a task wait for a choice.
+    order = {"name": "ann", "task": "Cache the answers", "variants": 2}
+    status, done = await room.ask("POST", "/api/explorations", json=order)
+    assert (status, done["success"]) == (200, True), done
+    waits = await comes(room, "exploration")
+    assert (waits["ref"], names(waits)) == ("x1", ["take-ava", "take-ben", "end"])
+    assert "Cache the answers" in waits["text"]
+    assert (await act(room, waits["id"], "take-ben"))["success"]
+    await goes(room, waits["id"])
+    await answer_of(room, r"x1: ben is merged into")
+    assert (room.folder / "checked.txt").read_text() == "by the receiver"
+
+    # Agents that have talked among themselves for long go on when a person lets them.
+    await room.post("@PING go")
+    held = await comes(room, "held")
+    assert held["about"] in ("PING", "PONG") and names(held) == ["continue"]
+    before = len(await room.entries())
+    assert (await act(room, held["id"], "continue"))["success"]
+    await goes(room, held["id"])
+
+    async def more() -> bool:
+        return len([one for one in (await room.entries())[before:] if one["kind"] == "agent"]) >= 2
+
+    await eventually(more, "the agents to go on")
+    assert (await comes(room, "held"))["id"] != held["id"]
+
+
+async def test_a_collision_is_decided_once(open_room: Open) -> None:
+    agents = [agent(name, "m.yaml") for name in ("AVA", "BEN")]
+    room = await open_room(*agents, files={"m.yaml": MEETS}, start=False, airspace={"tick_s": 0.2})
+    in_git(room.folder)
+    await room.start()
+    for name in ("AVA", "BEN"):
+        await ask(room, f"@{name} write")
+    clash = await comes(room, "collision")
+    assert sorted(clash["about"].split(" and ")) == ["AVA", "BEN"] and "notes.md" in clash["text"]
+    (open_one,) = [
+        one for one in (await room.get("/api/airspace/advisories"))["advisories"] if one["id"] == clash["ref"]
+    ]
+    late = open_one["steer"][0]
+    assert set(names(clash)) == {"first-AVA", "first-BEN", f"stop-{late}", "later"}
+
+    # Who goes first is decided: then it waits for the agents, and for no person.
+    done = await act(room, clash["id"], f"first-{late}")
+    assert done["success"] and f"ann decided: {late} goes first" in done["reason"]
+    await goes(room, clash["id"])
+    (decided,) = [
+        one for one in (await room.get("/api/airspace/advisories"))["advisories"] if one["id"] == clash["ref"]
+    ]
+    assert decided["closed_at"] is None and decided["steer"] != [late]
+
+    # What it went first for is in main: the other is set back, and asks for a person anew.
+    async def merged() -> bool:  # not while it answers the room
+        _, done = await room.ask("POST", f"/api/worktrees/{late}/merge", json={"name": "ann"})
+        return bool(done["success"])
+
+    await eventually(merged, f"{late}'s work is in main")
+    other = decided["steer"][0]
+    own = {f"stop-{other}", f"update-{other}", "later"}
+
+    async def asks_anew() -> Json | None:
+        found = [need for need in (await needs(room)).values() if need["about"] == other]
+        return found[0] if found and set(names(found[0])) == own else None
+
+    back = await eventually(asks_anew, f"{other} is set back")
+    assert back["kind"] == "collision"
+    done = await act(room, back["id"], f"update-{other}")
+    assert done["success"], done
+    # Stopped: it begins nothing, so it collides with nobody until a person lets it.
+    assert (await act(room, back["id"], f"stop-{other}"))["success"]
+    await goes(room, back["id"])
+    await answer_of(room, rf"ann stopped {other}")
+    await room.post(f"/resume @{other}")
+    back = await comes(room, "collision")
+    assert (await act(room, back["id"], "later"))["success"]
+    assert back["id"] not in await needs(room)
+
+
+async def test_a_failed_task_is_tried_again_and_that_is_taken_back(open_room: Open) -> None:
+    room = await open_room(agent("AVA"))
+    made = await room.relay("keys", "create", "AVA", "--scopes", "work,read", "--json")
+    mine = {"X-API-Key": json.loads(made.out)["key"]}
+    body = {"task_type": "fix", "task_description": "Mend the clock", "max_attempts": 1}
+    _, task = await room.ask("POST", "/work/submit", json=body)
+    async with room.session.post(f"{room.url}/work/claim", json={}, headers=mine) as reply:
+        assert (await reply.json())["task_id"] == task["task_id"]
+    failed = {"task_id": task["task_id"], "success": False, "error_message": "The spring is broken."}
+    async with room.session.post(f"{room.url}/work/complete", json=failed, headers=mine) as reply:
+        assert reply.status == 200
+
+    need = await comes(room, "task")
+    assert names(need) == ["again", "done", "later"]
+    assert "Mend the clock" in need["text"] and "The spring is broken." in need["text"]
+    done = await act(room, need["id"], "done")
+    assert (done["success"], done["undo"]) == (True, "/undo")
+    await goes(room, need["id"])
+    await room.post(done["undo"])
+    back = await comes(room, "task")
+    assert (back["id"], back["text"]) == (need["id"], need["text"])
+    later = await act(room, need["id"], "later")
+    assert later["undo"] == f"/later {need['id']} undo"
+    await goes(room, need["id"])
+    await room.post(later["undo"])
+    await comes(room, "task")
+    assert (await act(room, need["id"], "again"))["success"]
+    await goes(room, need["id"])

@@ -1,0 +1,43 @@
+/** Each agent in one line: what it works on, or how its branch stands. Every view takes it from here. */
+
+import { computed } from "@preact/signals";
+import type { Agent } from "../types";
+import type { Worktree } from "../worktree_types";
+import { warningsOf } from "./airspace";
+import { entryOfAgent } from "./landing";
+import { agents, streams } from "./room";
+import { worktreeFor, worktrees } from "./worktrees";
+
+/** What somebody asked for, without the names that it begins with. */
+export const askedFor = (text: string): string => text.replace(/^(?:\s*@[\w-]+[,:]?)+\s*/, "") || text;
+
+/** The last tool of its turn, as its stream says it, else as the room does. */
+export function toolOf(agent: Agent): string {
+  const turn = agent.running;
+  return turn ? (streams.value.get(turn.job)?.tool || turn.tool) ?? "" : "";
+}
+
+export interface Standing {
+  kind: "collides" | "conflicts" | "queued" | "ready" | "changed";
+  text: string;
+}
+
+/** Can its branch land as it stands? Its agent is idle, and git merges it. */
+const lands = (tree: Worktree): boolean => !tree.working && !tree.merging && !tree.unsettled && (tree.merges === "clean" || tree.merges === "joins");
+
+/** How an agent stands to the others and to the main branch; null: it has changed nothing, or nobody knows. */
+export function standing(name: string): Standing | null {
+  const warning = warningsOf(name)[0];
+  const tree = worktreeFor(name);
+  const others = warning?.agents.filter((other) => other.toUpperCase() !== name.toUpperCase()) ?? tree?.collides?.map((hit) => hit.agent) ?? [];
+  if (others.length) return { kind: "collides", text: `collides with ${others.join(", ")}` };
+  const into = tree?.into ?? "the main branch";
+  if (warning || tree?.merges === "conflicts") return { kind: "conflicts", text: `conflicts with ${into}` };
+  if (!tree || !tree.files || tree.merges === "nothing") return null;
+  const landing = entryOfAgent(name);
+  if (landing) return { kind: "queued", text: landing.state === "testing" ? "is tested for landing" : "waits in the landing queue" };
+  return lands(tree) ? { kind: "ready", text: "ready to land" } : { kind: "changed", text: "not merged yet" };
+}
+
+/** Whose branches can land now. */
+export const readyToLand = computed(() => [...new Set([...agents.value.map((agent) => agent.name), ...(worktrees.value ?? []).map((tree) => tree.agent)])].filter((name) => standing(name)?.kind === "ready"));

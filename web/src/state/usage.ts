@@ -1,0 +1,32 @@
+/** What the agents' turns used today. Read when a turn has ended, and now and then, since the day goes on. */
+
+import { signal } from "@preact/signals";
+import { api, ApiError } from "../api";
+import type { Usage } from "../text/usage";
+import { onLive } from "./live";
+import { reading } from "./reading";
+import { jobs } from "./room";
+
+export const usage = signal<Usage | null>(null);
+
+const read = reading(async () => {
+  try {
+    usage.value = await api.usage();
+  } catch (problem) {
+    // What was read last stands; the next turn's end asks again.
+    if (!(problem instanceof ApiError)) throw problem;
+  }
+});
+/** Milliseconds between two looks while no turn ends. */
+const LOOK = 600_000;
+
+// A quick turn is never seen running, so its end is what counts. Times are ISO 8601 of one zone: they sort as text.
+let ended = "";
+jobs.subscribe((all) => {
+  let newest = ended;
+  for (const job of all.values()) if (typeof job.ended_at === "string" && job.ended_at > newest) newest = job.ended_at;
+  if (newest !== ended) read.soon();
+  ended = newest;
+});
+onLive(() => void read.now());
+setInterval(read.soon, LOOK);

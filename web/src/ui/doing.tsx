@@ -1,0 +1,42 @@
+/** One agent in a line or two: what it does, how its branch stands, what it cost today. */
+
+import "../style/glance.css";
+import { askedFor, standing, toolOf } from "../state/glance";
+import { usage } from "../state/usage";
+import { worktreeFor } from "../state/worktrees";
+import { said, short } from "../text/usage";
+import type { Agent } from "../types";
+import { Diffstat } from "./diffstat";
+
+/** What an agent used today, in the fewest words. */
+export function Cost({ name }: { name: string }) {
+  const used = usage.value?.agents[name];
+  const words = used && short(used);
+  return words ? <span class="cost" data-tip={`Today: ${said(used)}`} data-testid={`cost-${name}`}>{words}</span> : null;
+}
+
+/** What it works on and with what, or how its branch stands. */
+export function Doing({ agent }: { agent: Agent }) {
+  const turn = agent.running;
+  if (turn && !agent.away) {
+    const tool = toolOf(agent);
+    return (
+      <>
+        {turn.asked && <span class="doing" data-testid={`doing-${agent.name}`} data-tip={`${turn.asked.by}: ${turn.asked.text}${tool ? `\n${tool}` : ""}`}>{askedFor(turn.asked.text)}</span>}
+        {tool && <span class="doing-tool mono" data-testid={`tool-${agent.name}`}>{tool}</span>}
+      </>
+    );
+  }
+  return <BranchLine name={agent.name} />;
+}
+
+export function BranchLine({ name }: { name: string }) {
+  const tree = worktreeFor(name);
+  const stands = standing(name);
+  if (!stands) return null;
+  return (
+    <span class="doing" data-testid={`stands-${name}`} data-kind={stands.kind}>
+      <span class={`stands stands-${stands.kind}`}>{stands.text}</span>{tree && tree.files > 0 && <> · <Diffstat of={tree} files /></>}
+    </span>
+  );
+}
