@@ -121,6 +121,12 @@ class Person:
         await expect(entry).to_be_visible()
         return entry
 
+    async def unfolds(self, text: str, speaker: str) -> Locator:
+        """The newest entry with this text, taken out of the line that it is folded into."""
+        line = self.page.get_by_test_id("fold").filter(has_text=text).last
+        await line.get_by_role("button").click()
+        return await self.sees(text, speaker)
+
     def entries(self, text: str | re.Pattern[str] = "", speaker: str = "") -> Locator:
         # A command and its answer stand on one line until somebody opens it.
         found = self.page.locator('[data-testid="entry"], [data-testid="fold"]')
