@@ -8,10 +8,18 @@ const lexerOfMarked: Plugin = {
   enforce: "pre",
   resolveId: (id) => (id === "marked" ? decodeURI(new URL("node_modules/.marked/index.ts", import.meta.url).pathname) : null),
 };
-/** What highlight.js has of CommonJS is one line, for which a file more would come. */
+/** What highlight.js has of CommonJS is one line, for which a file more would come. Of its functions those stay that the page and
+ * its languages call; what colours a whole document by itself goes. */
 const highlightModule: Plugin = {
   name: "highlight-module",
-  transform: { filter: { id: /highlight\.js\/lib\/core\.js$/ }, handler: (code) => code.replace("module.exports =", "export default") },
+  transform: {
+    filter: { id: /highlight\.js\/lib\/core\.js$/ },
+    handler: (code) =>
+      code
+        .replace("module.exports =", "export default")
+        .replace(/Object\.assign\(hljs, \{\n\s+highlight,[^}]*\}\)/, "Object.assign(hljs, { highlight, registerLanguage, getLanguage, inherit })")
+        .replace(/hljs\.(?:debugMode|safeMode) = [^\n]*\n/g, ""),
+  },
 };
 
 // The page is served under a CSP without inline script, style attributes or data: fonts, so nothing is inlined.

@@ -121,13 +121,21 @@ class Person:
         await expect(entry).to_be_visible()
         return entry
 
+    async def unfolds(self, text: str, speaker: str) -> Locator:
+        """The newest entry with this text, taken out of the line that it is folded into."""
+        line = self.page.get_by_test_id("fold").filter(has_text=text).last
+        await line.get_by_role("button").click()
+        return await self.sees(text, speaker)
+
     def entries(self, text: str | re.Pattern[str] = "", speaker: str = "") -> Locator:
-        found = self.page.get_by_test_id("entry")
+        # A command and its answer stand on one line until somebody opens it.
+        found = self.page.locator('[data-testid="entry"], [data-testid="fold"]')
         if text:
             body = self.page.locator(".md, .plain").filter(has_text=text)
             found = found.filter(has=body)
         if speaker:
-            found = found.and_(self.page.locator(f'[aria-label^="{speaker},"]'))
+            # On a folded line the room's answer stands beside the command's author.
+            found = found.and_(self.page.locator(f'[aria-label^="{speaker},"], [data-testid="fold"]'))
         return found
 
     def receipt(self, entry: Locator, agent: str) -> Locator:

@@ -220,7 +220,7 @@ async def test_numbers_lead_where_they_say(ann: Person, house: Outside) -> None:
         await entry.get_by_role("link", name=name, exact=True).first.click()
         await expect(await ann.sees("this is the target", "ben")).to_be_focused()
     # The room's own texts, and addresses: new ones, and those that were copied before.
-    told = await ann.sees(f"ben added task t{task}: Mend the roof", "RELAY")
+    told = await ann.unfolds(f"ben added task t{task}: Mend the roof", "RELAY")
     await told.get_by_role("link", name=f"t{task}", exact=True).click()
     await expect(ann.page.locator(f'[data-task="{task}"]')).to_be_focused()
     for address in (f"m{target['number']}", str(target["number"])):

@@ -5,7 +5,7 @@ import { personName } from "./state/prefs";
 import type { Usage } from "./text/usage";
 import type { Advisory, AirspaceState, Choice, Precision } from "./airspace_types";
 import type { Held } from "./coordination_types";
-import type { Entry, Job, Need, PermissionRequest, Pin, RoomState } from "./types";
+import type { Entry, Job, Need, PermissionRequest, Pin, RoomState, Since } from "./types";
 import type { HandoffAnswer, OpenHandoff } from "./timeline_types";
 import type { Conflict } from "./conflicts/types";
 import type { Exploration } from "./explore/types";
@@ -185,6 +185,7 @@ export const api = {
   resolve: (number: number, choice: number, text?: string) =>
     call<{ reason?: string }>("POST", `/api/conflicts/c${number}`, signed({ choice, text })),
   needs: () => call<Need[]>("GET", "/api/needs"),
+  since: (after: string, name: string) => call<Since>("GET", `/api/since${query({ after, name: name || undefined })}`),
   actOnNeed: (id: string, action: string, text: string) =>
     call<{ reason?: string; undo: string | null }>("POST", `/api/needs/${quote(id)}`, signed({ action, text: text || undefined })),
   permissions: async () => (await call<{ requests: PermissionRequest[] }>("GET", "/api/permissions")).requests,

@@ -290,6 +290,13 @@ export interface Need {
   actions: NeedAction[];
 }
 
+/** What came behind a message, in short (docs/inbox.md). */
+export interface Since {
+  messages: number;
+  line: string;
+  lines: { number: number; speaker: string; text: string }[];
+}
+
 export type Frame =
   | { cursor: string | null; type: "airspace"; data: AirspaceState }
   | { cursor: string | null; type: "advisory"; data: Advisory }

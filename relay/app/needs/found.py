@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from relay.airspace.advisories import table, wording
 from relay.airspace.advisories.rules.advisory import Advisory, Steering
 from relay.app.needs.need import MOST_LABEL, Kind, Need, NeedAction, later
-from relay.app.needs.words import named, sentence, short
+from relay.app.needs.words import named, prose, sentence, short, unmarked
 from relay.base.durations import clock_time, parse_iso, rough_duration
 from relay.base.terminal_text import flat
 from relay.log import events
@@ -32,10 +32,6 @@ from relay.store.ports import Tx
 MOST_OTHERS = 3
 #: Entries among which a question of an agent's is looked for; jobs that ended badly.
 MOST_ENTRIES, MOST_JOBS = 200, 100
-_CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-#: Marks of emphasis and code, but no underscore inside a word.
-_MARKS = re.compile(r"[*`]+|(?<!\w)_+|_+(?!\w)")
-_FOOTER = re.compile(r"^\[(?:DECISION|OWNER|BLOCKERS):.*\]\s*\Z", re.MULTILINE | re.DOTALL)
 
 
 async def collisions(tx: Tx, agents: Iterable[str]) -> list[Need]:
@@ -254,12 +250,12 @@ async def questions(tx: Tx, agents: Iterable[str], now: float) -> list[Need]:
 
 def question_of(body: str) -> str:
     """The question that an answer ends with, empty where it ends with none."""
-    text = _FOOTER.sub("", _CODE.sub("", body).rstrip()).rstrip(" \n*_`)")
+    text = prose(body).rstrip(" \n*_`)")
     if not text.endswith("?"):
         return ""
     last = text.splitlines()[-1]
     sentence = re.split(r"(?<=[.!?:])\s+", last.strip())[-1]
-    return short(_MARKS.sub("", sentence))
+    return short(unmarked(sentence))
 
 
 def silent(working: Mapping[str, tuple[float, float]], quiet_s: float, now: float) -> list[Need]:

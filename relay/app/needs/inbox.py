@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from relay.app.needs import found, work
+from relay.app.needs import found, since, work
 from relay.app.needs.answered import answered_tasks
 from relay.app.needs.elsewhere import NeedsElsewhere
 from relay.app.needs.need import Kind, Need
@@ -22,7 +22,7 @@ from relay.config.settings import LiveSettings
 from relay.log import events
 from relay.log.encoding import dumps
 from relay.model import Board, Refusal
-from relay.model.actions import Needing, PutOff, ShowNeeds
+from relay.model.actions import Needing, PutOff, ShowNeeds, ShowSince
 from relay.room.dispatch.budget import DAY_S
 from relay.room.dispatch.permissions import PermissionBroker, code_span
 from relay.room.dispatch.roster import Roster
@@ -98,10 +98,19 @@ class NeedsInbox:
             working[name] = (turn.plan.started_at, heard)
         return working
 
+    async def since(self, tx: Tx, after: str, *, reader: str) -> since.Since:
+        """What came behind a message (`m12`), "" = the reader's last one. Raises Refusal."""
+        waits = len(await self.read(tx))
+        if after:
+            return await since.read(tx, after, reader=reader, waits=waits)
+        return await since.read_from_own(tx, reader, waits=waits)
+
     async def carry_out(self, tx: Tx, action: Needing, *, by: str, cause: Sequence[str] = ()) -> str:
-        """`/inbox` and `/later`; the room's answer, as markdown. Raises Refusal."""
+        """`/inbox`, `/since` and `/later`; the room's answer, as markdown. Raises Refusal."""
         if isinstance(action, ShowNeeds):
             return said(await self.read(tx), self._clock(), self.elsewhere.away if self.elsewhere else ())
+        if isinstance(action, ShowSince):
+            return since.said(await self.since(tx, action.after, reader=by), self._clock())
         assert isinstance(action, PutOff)
         now = self._clock()
         later = {id: until for id, until in (await _put_off(tx)).items() if until > now}

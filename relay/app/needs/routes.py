@@ -9,6 +9,7 @@ from aiohttp import web
 
 from relay.app.needs.inbox import NeedsInbox
 from relay.app.needs.need import Need
+from relay.app.needs.since import line
 from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Query
@@ -27,12 +28,26 @@ class NeedRoutes:
         self._store, self._inbox, self._actions, self._reader = store, inbox, actions, reader
 
     def table(self) -> list[web.RouteDef]:
-        return [web.get("/api/needs", self.show), web.post("/api/needs/{need}", self.act)]
+        return [
+            web.get("/api/needs", self.show),
+            web.get("/api/since", self.since),
+            web.post("/api/needs/{need}", self.act),
+        ]
 
     async def show(self, request: web.Request) -> web.Response:
         """`[NEED]`, the newest first: what needs a person now."""
         Query(request)
         return answer([need.as_json() for need in await self._needs()])
+
+    async def since(self, request: web.Request) -> web.Response:
+        """What came behind the message `after` (`m12`), for the reader `name`: numbers, and the sentences that say
+        most."""
+        query = Query(request, "after", "name")
+        after, reader = query.text("after"), query.text("name") or ""
+        if not after:
+            raise Refusal("after is missing.", "It is a message's number, like m12.", Fault.MALFORMED)
+        came = await self._store.read(lambda tx: self._inbox.since(tx, after, reader=reader))
+        return answer({**came.as_json(), "line": line(came)})
 
     async def act(self, request: web.Request) -> web.Response:
         """`{name, action, text?}` -> `{success, reason, undo}`. `undo`: the command that takes it back, or null. 404:

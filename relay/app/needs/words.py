@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from relay.base.terminal_text import flat
@@ -29,3 +30,19 @@ def unheard(away: Sequence[str]) -> str:
     """What is not known of members of the fleet that cannot be reached. Pure."""
     named = " and ".join(away)
     return f"{named} cannot be reached: what agents there ask for, and whether they are silent, is not known."
+
+
+_CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+#: Marks of emphasis and code, but no underscore inside a word.
+_MARKS = re.compile(r"[*`]+|(?<!\w)_+|_+(?!\w)")
+_FOOTER = re.compile(r"^\[(?:DECISION|OWNER|BLOCKERS):.*\]\s*\Z", re.MULTILINE | re.DOTALL)
+
+
+def prose(body: str) -> str:
+    """The text without blocks of code and the footer."""
+    return _FOOTER.sub("", _CODE.sub("", body).rstrip())
+
+
+def unmarked(text: str) -> str:
+    """The text without the marks of emphasis and code."""
+    return _MARKS.sub("", text)

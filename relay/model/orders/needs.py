@@ -19,6 +19,16 @@ class ShowNeeds(Needing, word="/inbox"):
 
 
 @dataclass(frozen=True)
+class ShowSince(Needing, word="/since"):
+    """What came since the message `after` (`m12`), in short; empty = since the asker's last one."""
+
+    after: str = ""
+
+    def line(self) -> str:
+        return f"{self.word} {self.after}".rstrip()
+
+
+@dataclass(frozen=True)
 class PutOff(Needing, word="/later"):
     """Take something out of the inbox until tomorrow, or until it ends by itself. `need`: its id; `undo`: show it
     again."""

@@ -44,6 +44,9 @@ from relay.room.steward.overview import Overview
 from relay.room.steward.tasks import TaskActions
 from relay.store.ports import Tx
 
+#: What people look at and agents need not.
+_FOR_PEOPLE = (actions.ShowNeeds, actions.ShowSince, actions.ShowApps)
+
 #: Latest jobs that ended badly, among which `/try` looks for one of the agent's.
 LATEST = 200
 
@@ -176,7 +179,7 @@ class ActionHandlers:
                 if wing is None:
                     raise Refusal("This room has no part that does it.", "")
                 text = await wing.carry_out(tx, action, by=order.by, cause=order.cause)
-                return Result(text, for_people=isinstance(action, actions.ShowNeeds | actions.ShowApps))
+                return Result(text, for_people=isinstance(action, _FOR_PEOPLE))
             case actions.Steer() | actions.SendReview():
                 # A person's is a message and never comes here; this is a line that proves nobody.
                 raise Refusal(

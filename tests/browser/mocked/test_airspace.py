@@ -715,7 +715,7 @@ async def test_an_agent_whose_machine_is_away_is_marked(
     page = await open_drawing(scheme=scheme)
     await fly(page)
     gemini, qwen = page.get_by_test_id("air-agent-GEMINI"), page.get_by_test_id("air-agent-QWEN")
-    await expect(gemini).to_have_attribute("aria-label", "GEMINI, agent, away, clear")
+    await expect(gemini).to_have_attribute("aria-label", "GEMINI away, agent, clear")
     await expect(gemini).to_contain_text("away")
     await expect(qwen).not_to_contain_text("away")
     await shot(page, f"airspace-away-{scheme}")

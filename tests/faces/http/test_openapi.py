@@ -15,7 +15,15 @@ from tests.faces.recorder import Recorder
 #: Routes that say otherwise what they are: the page's files, the socket, MCP.
 _NOT_IN_IT = {"/", "/assets/{name}", "/ws", "/mcp"}
 #: Routes that floor 4 adds to those of `create_app`; tests/e2e holds them against the running daemon.
-_ADDED = ("/api/repair", "/api/guard", "/api/permissions", "/api/needs", "/api/airspace", "/api/worktrees")
+_ADDED = (
+    "/api/repair",
+    "/api/guard",
+    "/api/permissions",
+    "/api/needs",
+    "/api/since",
+    "/api/airspace",
+    "/api/worktrees",
+)
 _ADDED += ("/api/locks", "/api/tasks/", "/api/inbox", "/api/review")
 _ADDED += ("/api/messages/{message}/", "/api/pins")
 

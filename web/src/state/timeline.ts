@@ -1,12 +1,13 @@
 /**
  * The transcript as the page holds it: one contiguous run of entries and the window of it that is in the DOM.
  *
- * Invariant: `entries` has no gap and no double; `start..end` never spans more than MAX_ROWS. Everything here
- * is pure, so the rules can be tested as a table. When `moreAfter` is set the run does not reach the present
+ * Invariant: `entries` has no gap and no double; `start..end` never spans more than MAX_ROWS rows, where what folds into
+ * another (state/folds.ts) is none, nor more than 2 * MAX_ROWS entries. Everything here is pure, so the rules can be tested as a table. When `moreAfter` is set the run does not reach the present
  * (the reader jumped far back): live entries wait in `stash` until paging forward meets them.
  */
 
 import type { Entry } from "../types";
+import { folds } from "./folds";
 
 export const PAGE = 100;
 /** Rows that come into the DOM in one frame, at most. */
@@ -46,11 +47,31 @@ function fresh(held: readonly Entry[], incoming: readonly Entry[]): Entry[] {
   return incoming.filter((e) => !known.has(e.id) && known.add(e.id));
 }
 
-/** How many rows from the index `at` on come into the DOM at once; `by` = 1: downwards, -1: upwards. */
+/** Entries that come at once where they fold into few rows. */
+const MANY = 60;
+
+/** How many entries from the index `at` on come into the DOM at once; `by` = 1: downwards, -1: upwards. */
 function few(entries: readonly Entry[], at: number, by: 1 | -1): number {
-  let rows = 0;
-  for (let weight = 0; rows < STEP && entries[at] && weight < HEAVY; at += by, rows++) weight += entries[at]!.body.length;
-  return rows;
+  let count = 0;
+  for (let rows = 0, weight = 0; entries[at] && rows < STEP && weight < HEAVY && count < MANY; at += by, count++) {
+    if (folds(entries, at)) continue;
+    rows += 1;
+    weight += entries[at]!.body.length;
+  }
+  return count;
+}
+
+/** The index that is `rows` rows away from `from`, as far as there are any. */
+function away(entries: readonly Entry[], from: number, rows: number, by: 1 | -1): number {
+  const least = Math.max(0, from - 2 * MAX_ROWS);
+  const most = Math.min(entries.length, from + 2 * MAX_ROWS);
+  let at = from;
+  while (rows > 0 && (by > 0 ? at < most : at > least)) {
+    if (by < 0) at -= 1;
+    if (!folds(entries, at)) rows -= 1;
+    if (by > 0) at += 1;
+  }
+  return at;
 }
 
 /** The newest rows; the page adds the ones before them, frame by frame, as far as it needs them. */
@@ -96,7 +117,7 @@ export function arrive(t: Timeline, incoming: readonly Entry[]): Timeline {
     if (next.entries.length - next.end > MAX_ROWS / 4) return bounded(atEnd(next));
     const end = next.end + few(next.entries, next.end, 1);
     // Fewer than MAX_ROWS, so that a busy room does not rebuild a long list.
-    return bounded({ ...next, end, start: end - next.start <= FOLLOWED ? next.start : end - FOLLOWED });
+    return bounded({ ...next, end, start: Math.max(next.start, away(next.entries, end, FOLLOWED, -1)) });
   }
   // A short room that is not scrolled yet: the new rows come into the DOM below the reader.
   if (t.end === t.entries.length && next.entries.length - t.start <= MAX_ROWS) next.end = next.entries.length;
@@ -128,14 +149,14 @@ export function extend(t: Timeline, page: readonly Entry[], reached: boolean): T
 /** Show older rows that are held already. `cut`: rows that leave the DOM at the other end. */
 export function up(t: Timeline, cut = 0): Timeline {
   const start = t.start - few(t.entries, t.start - 1, -1);
-  const end = Math.min(t.end - Math.min(cut, t.end - t.start), start + MAX_ROWS);
+  const end = Math.min(t.end - Math.min(cut, t.end - t.start), away(t.entries, start, MAX_ROWS, 1));
   return { ...t, start, end, pinned: t.pinned && end === t.end };
 }
 
 /** Show newer rows that are held already. `cut`: rows that leave the DOM at the other end. */
 export function down(t: Timeline, cut = 0): Timeline {
   const end = t.end + few(t.entries, t.end, 1);
-  return { ...t, end, start: Math.max(t.start + Math.min(cut, t.end - t.start), end - MAX_ROWS) };
+  return { ...t, end, start: Math.max(t.start + Math.min(cut, t.end - t.start), away(t.entries, end, MAX_ROWS, -1)) };
 }
 
 /** The reader goes to the end (or leaves it). */

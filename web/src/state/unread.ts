@@ -12,6 +12,10 @@ import { view } from "./view";
 export const lastRead = signal<number | null>(Number(memory.get("read")) || null);
 /** The "new messages" line stands before the first entry above this number: at first, where the last visit ended. */
 export const marker = signal<number | null>(lastRead.value);
+/** When somebody last looked at the end of the room, in milliseconds. */
+const looked = signal(Number(memory.get("looked")) || Date.now());
+/** From when on it is new: what `marker` stands for, as a time. */
+export const since = signal(looked.value);
 const attentive = signal(!document.hidden && document.hasFocus());
 
 const top = computed(() => {
@@ -55,8 +59,29 @@ effect(() => {
 });
 
 /** Remember where the reader was; the line appears once something newer is there. */
+/** Milliseconds and messages, from which on a reader who comes back is told what came. */
+const AWAY = 5 * 60_000;
+const MANY = 8;
+/** The number of the last entry that was read, of a reader who came back to many. */
+export const returned = signal<{ after: number; away: number } | null>(null);
+
+function comeBack(): void {
+  const after = marker.peek();
+  const away = Date.now() - since.peek();
+  if (after === null || away < AWAY) return;
+  const t = timeline.peek();
+  const came = [...t.entries, ...t.stash].filter((e) => e.number > after && e.speaker !== personName.value);
+  if (came.length >= MANY) returned.value = { after, away };
+}
+
+effect(() => {
+  if (loaded.value) untracked(comeBack);
+});
+
 function leave(): void {
   marker.value = lastRead.value;
+  since.value = looked.value = Date.now();
+  memory.set("looked", String(looked.value));
 }
 
 export function clearMarker(): void {
@@ -69,12 +94,16 @@ onEntries((entries) => {
   if (away && marker.value === null && entries.some((e) => e.speaker !== personName.value)) leave();
 });
 
-addEventListener("focus", () => (attentive.value = !document.hidden));
+addEventListener("focus", () => {
+  comeBack();
+  attentive.value = !document.hidden;
+});
 addEventListener("blur", () => {
   attentive.value = false;
   leave();
 });
 document.addEventListener("visibilitychange", () => {
+  if (!document.hidden) comeBack();
   attentive.value = !document.hidden && document.hasFocus();
   if (document.hidden) leave();
 });

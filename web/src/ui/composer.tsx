@@ -1,6 +1,7 @@
 /** Where people write. The draft outlives the page; completion is decided in text/completion.ts. */
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { typed } from "../state/folds";
 import { send } from "../state/outbox";
 import { askName, memory, personName } from "../state/prefs";
 import { agents, commands, goToEnd, loadCommands, now, tasks } from "../state/room";
@@ -91,6 +92,7 @@ export function Composer() {
       askName.value = true;
       return;
     }
+    typed.add(body);
     send(body, replyTo.value?.id);
     replyTo.value = null;
     clearMarker();

@@ -18,8 +18,9 @@ import { Lazy } from "./lazy";
 import { Markdown } from "./markdown";
 import { AdvisoryEntry, Changed } from "./proximity";
 import { Receipts } from "./receipts";
-import { NoticeOf, VERIFIED } from "./verified";
+import { VERIFIED } from "../text/verified";
 
+const noticeOf = () => import("./verified").then((all) => ({ default: all.NoticeOf }));
 const conflictAsked = () => import("./conflict_asked").then((all) => ({ default: all.ConflictAsked }));
 const steer = () => import("./steer").then((all) => ({ default: all.Steer }));
 const heardList = () => import("./steer").then((all) => ({ default: all.HeardList }));
@@ -188,7 +189,7 @@ function Row({ entry, previous, lit, found }: EntryProps) {
         <EntryText entry={entry}>{entry.kind === "advisory" ? <AdvisoryEntry entry={entry} /> : <Markdown text={withoutFooter(entry)} numbers={aboutTasks(entry, entryOf(entry.in_reply_to ?? "")) ? "tasks" : "messages"} own={entry.kind === "system" && (VERIFIED.has(entry.meta.notice ?? String(entry.meta.command)) ? "rva" : "r")} />}</EntryText>
         {entry.meta.notice === "conflict" && entry.meta.conflict !== undefined && <Lazy load={conflictAsked} given={{ number: entry.meta.conflict }} over />}
         {entry.meta.notice === "handoff" && <HandoffAsked entry={entry.id} />}
-        <NoticeOf entry={entry} />
+        {VERIFIED.has(entry.meta.notice ?? "") && <Lazy load={noticeOf} given={{ entry }} over />}
         <Changed entry={entry} />
         {entry.meta.heard && <Lazy load={heardList} given={{ heard: entry.meta.heard }} over />}
         <Footer entry={entry} />

@@ -12,7 +12,11 @@ import { Diffstat } from "./diffstat";
 import { term } from "../text/terms";
 import { Markdown } from "./markdown";
 import { Term } from "./term";
-import { AnswerMark, VERIFIED } from "./verified";
+import { VERIFIED } from "../text/verified";
+import { newest } from "../state/landing";
+import { Lazy } from "./lazy";
+
+const answerMark = () => import("./verified").then((all) => ({ default: all.AnswerMark }));
 
 const TERM_OF: Readonly<Record<Level, string | null>> = { clear: null, advisory: "ta", resolution: "ra" };
 
@@ -77,7 +81,7 @@ export function Changed({ entry }: { entry: Entry }) {
       {tree.beside && <span class="muted">with what {tree.beside.join(", ")} did there at once</span>}
       {!worktreeFor(entry.speaker)?.member && <button type="button" class="link" onClick={() => showWorktree(entry.speaker)} data-testid="show-diff">Show diff</button>}
       {!worktreeFor(entry.speaker)?.member && <button type="button" class="link" onClick={() => showReview(entry.speaker)} data-testid="show-review">Review</button>}
-      <AnswerMark job={entry.job} />
+      {entry.job !== null && newest.value.jobs.has(entry.job) && <Lazy load={answerMark} given={{ job: entry.job }} over />}
     </div>
   );
 }

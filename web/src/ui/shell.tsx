@@ -3,11 +3,11 @@
 import { useEffect } from "preact/hooks";
 import { cutOff, line, outdated, reconnectNow } from "../state/live";
 import { askName, nextTheme, personName, theme } from "../state/prefs";
-import { agents, away, entryOf, goToEnd, loaded, now, people, peopleAt, ready, room, shell, tail, workers } from "../state/room";
+import { agents, away, entryOf, fleet, goToEnd, loaded, now, people, peopleAt, ready, room, shell, tail, workers } from "../state/room";
 import { agentPanel, callComposer, overlay, phone, replyTo, show, taskOpen, verificationShown, view, type View } from "../state/view";
 import { said } from "../state/said";
+import { returned } from "../state/unread";
 import { AgentList, DispatcherRow } from "./agents";
-import { FleetList } from "./fleet";
 import { Icon, IconButton, Toasts, Tooltip, Words, hued } from "./bits";
 import { Composer } from "./composer";
 import { AgentChips, Glance } from "./glance";
@@ -17,10 +17,9 @@ import { Pins } from "../rooms/row";
 import { PermissionStack } from "./permission_stack";
 import { BottomTabs, TABS, Tabs } from "./tabs";
 import { Transcript } from "./transcript";
-import { VisitorList } from "./visitor_list";
-import { visitorOf } from "../state/visitors";
+import { visitorOf, visitors } from "../state/visitors";
 import { Descriptions } from "./term";
-import { waiting } from "../text/fleet";
+import { shared, waiting } from "../text/fleet";
 import { moment } from "../text/format";
 
 /** What a key opens; where it cannot be loaded, the next key is not for it. */
@@ -28,6 +27,9 @@ const opened = <Part,>(part: Promise<Part>): Promise<Part> => part.catch((proble
 const search = () => opened(import("./palette").then((all) => ({ default: all.Palette })));
 const help = () => opened(import("./palette").then((all) => ({ default: all.Help })));
 const nameDialog = () => import("./signin").then((all) => ({ default: all.NameDialog }));
+const visitorList = () => import("./visitor_list").then((all) => ({ default: all.VisitorList }));
+const fleetList = () => import("./fleet").then((all) => ({ default: all.FleetList }));
+const sinceBox = () => import("./since").then((all) => ({ default: all.SinceBox }));
 const needsView = () => import("../needs/view");
 const boardView = () => import("./board");
 const agentsView = () => import("./agents_view");
@@ -82,13 +84,13 @@ function SideBar() {
         <h2>Agents{cutOff.value && `, as of ${moment(new Date(cutOff.value.since).toISOString(), now.value)}`}</h2>
         <AgentList />
         <DispatcherRow />
-        <VisitorList />
+        {visitors.value.length > 0 && <Lazy load={visitorList} over />}
         <h2>People here</h2>
         <ul class="people">
           {here.map((p) => <li key={p}><i class="dot dot-ready" aria-hidden="true" /><span style={hued(p)} class="agent-name">{p}</span>{p === personName.value && <span class="muted">you</span>}{peopleAt.value[p] && <span class="muted">at {peopleAt.value[p]}</span>}</li>)}
           {!here.length && <li class="muted">nobody yet</li>}
         </ul>
-        <FleetList />
+        {shared(fleet.value).length > 0 && <Lazy load={fleetList} over />}
       </div>
       <footer class="side-foot">
         <button type="button" class="me" onClick={() => (askName.value = true)} data-tip="Change your name"><Icon name="person" size={15} /><span>{personName.value || "no name yet"}</span></button>
@@ -153,6 +155,7 @@ function RoomView() {
       <Notices />
       <Glance />
       <Pins />
+      {returned.value && <Lazy load={sinceBox} given={returned.value} over />}
       <Transcript />
       <Composer />
     </section>

@@ -5,17 +5,19 @@
  * stand on both sides, and leave where FAR pixels of them do: so no frame is long, and the DOM stays small.
  */
 
-import { Fragment } from "preact";
+import { Fragment, type ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { behind, folds, isTold } from "../state/folds";
 import { outbox } from "../state/outbox";
 import { personName } from "../state/prefs";
 import { focus, goToEnd, loaded, marked, pageDown, pageUp, streams, timeline } from "../state/room";
-import { clearMarker, marker, unread } from "../state/unread";
+import { clearMarker, marker, since, unread } from "../state/unread";
 import { showsEnd, pin } from "../state/timeline";
-import { dayKey, dayName } from "../text/format";
+import { dayKey, dayName, moment } from "../text/format";
 import type { Entry } from "../types";
 import { Icon } from "./bits";
 import { EntryRow, OutgoingRow, StreamRow } from "./entry";
+import { Fold } from "./fold";
 import { Lazy } from "./lazy";
 
 const NEAR = 900;
@@ -136,7 +138,31 @@ export function Transcript() {
     fill();
   };
 
-  let day = t.start > 0 ? dayKey(t.entries[t.start - 1]!.ts) : "";
+  const wanted = (entry: Entry): boolean => entry.id === marked.value?.id || entry.id === focus.value?.id;
+  const rows: ComponentChildren[] = [];
+  let first = t.start;
+  while (first > 0 && folds(t.entries, first)) first--;
+  let day = first > 0 ? dayKey(t.entries[first - 1]!.ts) : "";
+  // A row that stands for itself; behind what is folded the next one begins anew.
+  let previous: Entry | undefined = first > 0 && !folds(t.entries, first - 1) ? t.entries[first - 1] : undefined;
+  for (let next; first < t.end; first = next) {
+    next = behind(t.entries, first);
+    const entry = t.entries[first]!;
+    const group = t.entries.slice(first, next).filter((one, i) => i === 0 || wanted(one) || !isTold(t.entries, first + i));
+    const key = dayKey(entry.ts);
+    const isNew = group.some((one) => one.id === newId);
+    if (key !== day || isNew) previous = undefined;
+    const row = (one: Entry, before: Entry | undefined) => <EntryRow key={one.id} entry={one} previous={before} lit={lit === one.id} found={marked.value?.id === one.id} />;
+    rows.push(
+      <Fragment key={entry.id}>
+        {key !== day && <div class="day" role="separator"><span>{dayName(entry.ts, Date.now())}</span></div>}
+        {isNew && <div class="new-line" role="separator" data-testid="new-line"><span>New since {moment(new Date(since.value).toISOString(), Date.now())}</span></div>}
+        {group.length > 1 ? <Fold group={group} wanted={group.some(wanted)}>{() => group.map((one, i) => row(one, group[i - 1]))}</Fold> : row(entry, previous)}
+      </Fragment>,
+    );
+    day = key;
+    previous = group.length > 1 ? undefined : entry;
+  }
   return (
     <div class="transcript-wrap">
       <div class="transcript" ref={box} onScroll={onScroll} tabIndex={0} aria-label="Transcript" data-testid="transcript" data-pinned={t.pinned}>
@@ -145,20 +171,7 @@ export function Transcript() {
           {loaded.value && !t.moreBefore && t.start === 0 && shown.length > 0 && <div class="beginning">The beginning of the room</div>}
           {(t.moreBefore || t.start > 0) && <div class="loading-older" aria-hidden="true">older entries…</div>}
           {loaded.value && t.entries.length === 0 && outgoing.length === 0 && <Lazy load={welcome} over />}
-          {shown.map((entry, index) => {
-            const key = dayKey(entry.ts);
-            const newDay = key !== day;
-            day = key;
-            const isNew = entry.id === newId;
-            const previous = newDay || isNew ? undefined : t.entries[t.start + index - 1];
-            return (
-              <Fragment key={entry.id}>
-                {newDay && <div class="day" role="separator"><span>{dayName(entry.ts, Date.now())}</span></div>}
-                {isNew && <div class="new-line" role="separator" data-testid="new-line"><span>new messages</span></div>}
-                <EntryRow entry={entry} previous={previous} lit={lit === entry.id} found={marked.value?.id === entry.id} />
-              </Fragment>
-            );
-          })}
+          {rows}
           {atEnd && flowing.map((stream) => <StreamRow key={`s${stream.job}`} stream={stream} />)}
           {atEnd && outgoing.map((item) => <OutgoingRow key={item.client_id} item={item} />)}
         </div>

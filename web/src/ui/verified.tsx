@@ -10,9 +10,6 @@ import { readRef, ref } from "../text/reference";
 import type { Entry } from "../types";
 import { Icon } from "./bits";
 
-/** Notices of the room, and commands that it answers, which name verifications and approvals. */
-export const VERIFIED: ReadonlySet<string> = new Set(["verification", "approval", "landing", "/verify", "/approve", "/reject", "/land"]);
-
 /** A state: sign, word and tone. */
 export function StateWord({ said, testid }: { said: Said; testid?: string }) {
   return <span class={`said said-tone-${said.tone}`} data-testid={testid}><i aria-hidden="true">{said.sign}</i>{said.word}</span>;

@@ -304,6 +304,12 @@ ROOM_ROUTES = (
     ),
     RoomRoute("GET", "/api/needs", "What needs a person now, the newest first.", lists=True),
     RoomRoute(
+        "GET",
+        "/api/since",
+        "What came behind a message, for a reader, in short.",
+        {"after": {"type": "string"}, "name": {"type": "string"}},
+    ),
+    RoomRoute(
         "POST",
         "/api/needs/{need}",
         "Do one of the things that can be done about it.",

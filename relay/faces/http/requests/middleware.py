@@ -42,10 +42,13 @@ CSP = (
 )
 SECURITY_HEADERS = {
     "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-OF_A_PAGE = {"Content-Security-Policy": CSP, "Cross-Origin-Opener-Policy": "same-origin"}
+OF_A_PAGE = {
+    "Content-Security-Policy": CSP,
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+}
 #: What is no page may do nothing, and can open nothing.
 OF_OTHERS = {"Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'"}
 

@@ -12,7 +12,7 @@ from aiohttp import web
 
 from relay.airspace.live.service import AirspaceService
 from relay.base.durations import parse_iso
-from relay.faces.http.requests.errors import answer
+from relay.faces.http.requests.errors import answer, packed
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, Query, bad
 from relay.faces.http.requests.reader import SPEAKER, RequestReader
@@ -52,6 +52,8 @@ class AirspaceRoutes:
         if files not in ("all", "touched"):
             raise bad(f"files is {files[:40]!r}.", "One of: all, touched.")
         state = await self._airspace.state(all_files=files == "all")
+        if files == "touched":
+            return packed(state)
         # Encoded in a thread, so that the event loop serves others meanwhile.
         return await asyncio.to_thread(answer, state)
 

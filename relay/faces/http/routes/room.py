@@ -13,7 +13,7 @@ from aiohttp.typedefs import Handler
 from prometheus_client import CollectorRegistry, generate_latest
 
 from relay.faces.http.requests.auth import Auth
-from relay.faces.http.requests.errors import answer
+from relay.faces.http.requests.errors import answer, packed
 from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, Query, bad, numbered
@@ -99,7 +99,7 @@ class RoomRoutes:
         state = await self._room.status.as_json()
         if commands == "no":
             state.pop("commands", None)
-        return _packed(state)
+        return packed(state)
 
     async def transcript(self, request: web.Request) -> web.Response:
         query = Query(request, "after", "before", "around", "limit")
@@ -118,7 +118,7 @@ class RoomRoutes:
             "next": str(page.next),
             "more": page.more,
         }
-        return _packed(shown if around is None else {**shown, "more_after": page.more_after})
+        return packed(shown if around is None else {**shown, "more_after": page.more_after})
 
     async def search(self, request: web.Request) -> web.Response:
         query = Query(request, "q", "limit")
@@ -141,7 +141,7 @@ class RoomRoutes:
             )
         limit = query.whole("limit", 200, high=1000)
         jobs = await self._room.reader.jobs(state=state, messages=messages, limit=limit)
-        return _packed({"jobs": jobs})
+        return packed({"jobs": jobs})
 
     async def tasks(self, request: web.Request) -> web.Response:
         status = Query(request, "status").text("status")
@@ -153,7 +153,7 @@ class RoomRoutes:
     async def usage(self, request: web.Request) -> web.Response:
         """What the agents' turns used since midnight, and by hour of the last day."""
         Query(request)
-        return answer(await self._room.reader.usage())
+        return packed(await self._room.reader.usage())
 
     async def agent_log(self, request: web.Request) -> web.Response:
         limit = Query(request, "limit").whole("limit", 200, high=2000)
@@ -277,13 +277,6 @@ def _edits(number: int, body: Body) -> list[EditTasks]:
             raise bad("depends_on is no list of tasks.", "Send their numbers: [3, 5].")
         edits.append(EditTasks.depends(number, needs))
     return edits
-
-
-def _packed(data: Json) -> web.Response:
-    """`data` as JSON, compressed for who takes that: what a page loads at its start, and no answer with a secret."""
-    response = answer(data)
-    response.enable_compression()
-    return response
 
 
 def entry_json(message: Message, **more: Any) -> Json:

@@ -1,4 +1,4 @@
-"""`/inbox`, `/later` and `/budget`: from what a person types to an action.
+"""`/inbox`, `/since`, `/later` and `/budget`: from what a person types to an action.
 
 Pure.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from relay.model import actions
+from relay.model import actions, references
 from relay.model.actions import Action
 from relay.room.parsing.arguments import Command, WrongArguments, agents_of, shown
 
@@ -21,6 +21,17 @@ def inbox(rest: str, _agents: Sequence[str]) -> Action:
     if rest.strip(" ?.!"):
         raise WrongArguments("It takes nothing more.")
     return actions.ShowNeeds()
+
+
+def since(rest: str, _agents: Sequence[str]) -> Action:
+    """Raises WrongArguments."""
+    words = rest.strip(" ?.!").split()
+    if len(words) > 1:
+        raise WrongArguments("Name one message, like `m12`, or none.")
+    number = references.read(words[0], bare=references.Thing.MESSAGE) if words else None
+    if words and (number is None or number[0] is not references.Thing.MESSAGE):
+        raise WrongArguments(f"`{shown(words[0])}` is no message; one is called like `m12`.")
+    return actions.ShowSince(references.message(number[1]) if number else "")
 
 
 def later(rest: str, _agents: Sequence[str]) -> Action:
@@ -53,6 +64,12 @@ def budget(rest: str, agents: Sequence[str]) -> Action:
 
 COMMANDS = (
     Command("/inbox", "what needs you, with what you can do about it", "/inbox", inbox),
+    Command(
+        "/since [m<number>]",
+        "what came since that message, or since your last one, in short",
+        "/since m12",
+        since,
+    ),
     Command(
         "/later <id> [undo]",
         "take something out of the inbox until tomorrow (its id is in `relay inbox` and in the page)",

@@ -1,0 +1,96 @@
+"""Quiet in the room: what folds, what is told once, and what came since one left (docs/inbox.md)."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.async_api import expect
+
+from tests.browser.conftest import Come
+from tests.browser.person import Person, shot
+from tests.outside import Outside
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+#: The visit that ended last ended ten minutes ago.
+LONG_AGO = "localStorage.setItem('relay.looked', String(Date.now() - 600_000))"
+
+
+async def test_a_command_and_its_answer_stand_on_one_line(ann: Person, house: Outside) -> None:
+    page = ann.page
+    for title in ("Sweep the yard", "Mend the gate"):
+        await house.post(f"/task {title}", "ben")
+        await house.until_said(title, speaker="RELAY")
+    asked = await house.post("/tasks", "ben")
+    answer = await house.reply_to(asked["id"], "RELAY")
+    line = page.get_by_test_id("fold").and_(page.locator(f'[data-number="{asked["number"]}"]'))
+    await expect(line).to_contain_text(re.compile(r"ben\s*/tasks · .* more lines"))
+    assert await page.locator(f"#e-{answer['id']}").count() == 0
+    await shot(page, "quiet-fold-light")
+    # By keyboard: opened, and folded again.
+    await line.get_by_role("button").focus()
+    await page.keyboard.press("Enter")
+    told = page.locator(f"#e-{answer['id']}")
+    await expect(told).to_contain_text("Mend the gate")
+    await page.get_by_test_id("fold-close").last.click()
+    await expect(told).to_have_count(0)
+    # What leads to the answer opens it.
+    await page.evaluate(f"location.hash = '#m{answer['number']}'")
+    await expect(told).to_be_focused()
+    # What one typed oneself stands open while one reads it, and is a line at the next visit.
+    await ann.say("/tasks")
+    command = await house.until_said("/tasks", speaker="ann")
+    mine = await house.reply_to(command["id"], "RELAY")
+    await expect(page.locator(f"#e-{mine['id']}")).to_be_visible()
+    await page.goto(f"{house.url}/#/room")
+    await ann.reload()
+    await expect(page.get_by_test_id("fold").last).to_contain_text("ann /tasks")
+    await expect(page.locator(f"#e-{mine['id']}")).to_have_count(0)
+
+
+async def test_a_skip_is_told_once(ann: Person, house: Outside) -> None:
+    asked = await ann.say("@GHOST are you there?")
+    skipped = ann.receipt(asked, "GHOST")
+    await expect(skipped).to_contain_text("skipped: ")
+    notice = await house.until_said("GHOST was skipped", speaker="RELAY")
+    await ann.say("@CODEX a word")
+    await ann.sees("heard @CODEX a word", "CODEX")
+    assert await ann.page.locator(f"#e-{notice['id']}").count() == 0
+    # Its number leads to it all the same.
+    await ann.page.evaluate(f"location.hash = '#m{notice['number']}'")
+    await expect(ann.page.locator(f"#e-{notice['id']}")).to_contain_text("GHOST was skipped")
+
+
+async def test_who_comes_back_is_told_what_came(come: Come, house: Outside) -> None:
+    ann = await come("ann")
+    page = ann.page
+    await ann.say("@CODEX I am off")
+    await ann.sees("heard @CODEX I am off", "CODEX")
+    await page.wait_for_function("() => localStorage.getItem('relay.read') !== null")
+    await page.goto(f"{house.url}/health")
+    await page.evaluate(LONG_AGO)
+    for n in range(9):
+        last = await house.post(f"@CODEX part{n} of the import fails with discount{n}.", "ben")
+    await house.until_job(last["id"], "CODEX", "done")
+    await page.goto(house.url)
+    await ann.is_live()
+    since = page.get_by_test_id("since")
+    await expect(since).to_contain_text(
+        re.compile(r"Since you left, 10 min.*: 1\d messages: CODEX answered \d, ben said 9")
+    )
+    await expect(page.get_by_test_id("new-line")).to_contain_text("New since")
+    await since.locator("summary").click()
+    await shot(page, "quiet-since-light")
+    first = since.get_by_role("button", name=re.compile(r"^m\d+$")).first
+    number = (await first.inner_text())[1:]
+    await first.click()
+    await expect(page.locator(f'.entry[data-number="{number}"]')).to_be_focused()
+    await page.set_viewport_size({"width": 390, "height": 844})
+    await shot(page, "quiet-since-390")
+    await page.get_by_test_id("since-close").click()
+    await expect(since).to_have_count(0)
+    # A short absence, or little that came, is not summed up.
+    await ann.reload()
+    await expect(page.get_by_test_id("entry").last).to_be_visible()
+    await expect(since).to_have_count(0)
