@@ -18,7 +18,15 @@ from typing import Any
 
 from relay.model import references
 from relay.model.orders.action import COMMAND_WORD, Action, Answer, OfAgent, OfAgents, mentioned
-from relay.model.orders.entries import DeleteMessage, EditMessage, OnEntries, Pin, ShowPins, Unpin
+from relay.model.orders.entries import (
+    DeleteMessage,
+    EditMessage,
+    OnEntries,
+    Pin,
+    ShowPins,
+    ShowThread,
+    Unpin,
+)
 from relay.model.orders.needs import Needing, PutOff, RaiseBudget, ShowNeeds
 from relay.model.orders.verification import (
     Approve,

@@ -100,3 +100,54 @@ async def test_what_is_pinned_stands_on_top_folded(chromium: Browser, tmp_path: 
             await expect(person.page.get_by_test_id("pins")).to_have_count(0)
         await ann.leave()
         await bob.leave()
+
+
+async def test_a_thread_opens_beside_and_is_answered_there(chromium: Browser, tmp_path: Path) -> None:
+    folder = tmp_path / "room"
+    folder.mkdir()
+    (folder / "echo.yaml").write_text(ECHO)
+    async with room(folder, settings(agent("AVA"), agent("BEN"))) as house:
+        await house.start()
+        ann = await Person.arrive(chromium, house, "ann", viewport={"width": 1400, "height": 900})
+        bob = await Person.arrive(chromium, house, "bob", viewport=PHONE, color_scheme="dark")
+        asked = await ann.say("@AVA which database?")
+        place = f"#{await asked.get_attribute('id')}"
+        await ann.sees("AVA heard", "AVA")
+        # The one answer of whom was asked is no conversation.
+        await expect(asked.get_by_test_id("replies")).to_have_count(0)
+        await asked.focus()
+        await asked.get_by_test_id("answer-beside").click()
+        panel = ann.page.get_by_test_id("thread")
+        field = ann.page.get_by_test_id("thread-composer")
+        await expect(field).to_be_focused()
+        await expect(panel.get_by_test_id("thread-entry")).to_have_count(2)
+        await field.press_sequentially("@BE")
+        await field.press("Tab")
+        await field.press_sequentially("is that right?")
+        await field.press("Enter")
+        await expect(panel.get_by_test_id("thread-entry")).to_have_count(4)
+        await expect(panel.get_by_test_id("thread-entry").last).to_contain_text(
+            "BEN heard @BEN is that right?"
+        )
+        await expect(ann.page.locator(place).get_by_test_id("replies")).to_have_text("3 replies")
+        await shot(ann.page, "thread")
+        await field.press("Escape")
+        await expect(panel).to_have_count(0)
+        await expect(ann.page.locator(place)).to_be_focused()
+
+        replies = bob.page.locator(place).get_by_test_id("replies")
+        await expect(replies).to_have_text("3 replies")
+        await replies.click()
+        await expect(bob.page.get_by_test_id("thread-entry")).to_have_count(4)
+        assert not await bob.page.evaluate("document.documentElement.scrollWidth > innerWidth")
+        await shot(bob.page, "thread-phone")
+        await bob.page.get_by_test_id("thread-close").click()
+        # As it was read, not only as it came.
+        await bob.reload()
+        await expect(replies).to_have_text("3 replies")
+        # Who answers in the room answers in the thread too.
+        answer = await house.reply_to((await asked.get_attribute("id") or "")[2:], "AVA")
+        await house.post("@AVA more, please", name="ann", in_reply_to=answer["id"])
+        await expect(replies).to_have_text("5 replies")
+        await ann.leave()
+        await bob.leave()

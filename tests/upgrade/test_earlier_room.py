@@ -109,7 +109,9 @@ async def test_all_of_it_is_there_for_the_commands(earlier: EarlierRoom) -> None
 async def test_the_room_goes_on_where_it_was(earlier: EarlierRoom) -> None:
     room, facts = earlier.room, earlier.facts
     await room.start()
-    assert (await room.entries())[: len(facts["entries"])] == facts["entries"]
+    now = (await room.entries())[: len(facts["entries"])]
+    # Later versions may say more of an entry.
+    assert [{key: entry[key] for key in facts["entries"][0]} for entry in now] == facts["entries"]
     assert lasting((await room.get("/api/state"))["tasks"]) == lasting(facts["tasks"])
 
     async def advised() -> list[str]:

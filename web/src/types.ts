@@ -90,6 +90,10 @@ export interface Entry {
   kind: Kind;
   body: string;
   in_reply_to: string | null;
+  /** The entry that began the thread that it is in. */
+  thread?: string | null;
+  /** How many entries are in the thread that it began; only where the page read it. */
+  replies?: number;
   to: string[];
   job: number | null;
   meta: Meta;

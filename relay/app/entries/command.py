@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from relay.app.runtime.daemon_requests import agents_key, ask_daemon, author_of, state_of
 from relay.app.runtime.git_person import git_person
@@ -49,6 +49,8 @@ def _asked(args: argparse.Namespace, author: dict[str, Any]) -> tuple[str, dict[
     """The path of the request, and its body, None = a GET."""
     if args.do == "pins":
         return "/api/pins", None
+    if args.do == "thread":
+        return f"/api/transcript?{urlencode({'thread': args.message, 'limit': 1000})}", None
     at = f"/api/messages/{quote(args.message, safe='')}"
     match args.do:
         case "edit":
@@ -65,6 +67,8 @@ def _text(do: str, done: dict[str, Any]) -> str:
     if do == "pins":
         lines = [f"m{pin['number']} {pin['speaker']}: {safe_line(pin['body'], 200)}" for pin in done["pins"]]
         return "\n".join(lines) or "Nothing is pinned."
+    if do == "thread":
+        return "\n".join(f"m{each['number']} {each['speaker']}: {each['body']}" for each in done["entries"])
     return "\n".join(f"{safe_line(each['ts'])}  {each['body']}" for each in done["versions"])
 
 
@@ -81,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     _of_one(commands, "pin", "keep a message on top of the room")
     _of_one(commands, "unpin", "take a pinned message down")
     _command(commands, "pins", "show what is pinned")
+    _of_one(commands, "thread", "show a message with what it answers and what answers it")
     _of_one(commands, "versions", "show what a message said before it was changed")
     return parser
 

@@ -11,7 +11,8 @@ import { Icon, IconButton, Toasts, Tooltip, Words, hued } from "./bits";
 import { Composer } from "./composer";
 import { Lazy } from "./lazy";
 import { Mark } from "./mark";
-import { Pins } from "../rooms/row";
+import { OpenThread, Pins } from "../rooms/row";
+import { threadOpen } from "../rooms/threads";
 import { PermissionStack } from "./permission_stack";
 import { BottomTabs, TABS, Tabs } from "./tabs";
 import { Transcript } from "./transcript";
@@ -141,11 +142,12 @@ function Notices() {
 
 function RoomView() {
   return (
-    <section class="view room-view" aria-label="Room">
+    <section class={`view room-view ${threadOpen.value ? "with-thread" : ""}`} aria-label="Room">
       <Notices />
       <Pins />
       <Transcript />
       <Composer />
+      <OpenThread />
     </section>
   );
 }

@@ -103,7 +103,7 @@ ROOM_ROUTES = (
         "GET",
         "/api/transcript",
         "A page of the transcript.",
-        {"after": _CURSOR, "before": _CURSOR, "around": _TEXT, "limit": _limit(1000)},
+        {"after": _CURSOR, "before": _CURSOR, "around": _TEXT, "thread": _TEXT, "limit": _limit(1000)},
     ),
     RoomRoute(
         "GET",
