@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.async_api import Browser, expect
 
 from tests.browser.person import PHONE, Person, shot
+from tests.e2e.test_worktrees import in_git
+from tests.git.repository import commit
 from tests.outside import ECHO, agent, room, settings
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -151,3 +154,35 @@ async def test_a_thread_opens_beside_and_is_answered_there(chromium: Browser, tm
         await expect(replies).to_have_text("5 replies")
         await ann.leave()
         await bob.leave()
+
+
+async def test_a_file_with_lines_leads_to_the_code_as_of_then(chromium: Browser, tmp_path: Path) -> None:
+    folder = tmp_path / "room"
+    folder.mkdir()
+    (folder / "said.yaml").write_text(
+        '- say: "It is in `src/app.ts:41-43`, and see https://example.com/a.py:12."\n'
+    )
+    async with room(folder, settings(agent("AVA", "said.yaml"))) as house:
+        in_git(folder)
+        commit(folder, {"src/app.ts": "".join(f"function f{n}() {{\n  return {n};\n}}\n" for n in range(60))})
+        await house.start()
+        desk: dict[str, Any] = {"viewport": {"width": 1400, "height": 900}}
+        for name, how in (("ann", desk), ("bob", {"viewport": PHONE, "color_scheme": "dark"})):
+            person = await Person.arrive(chromium, house, name, **how)
+            said = await person.say(f"{name} asks @AVA of src/app.ts:4 at 12:30")
+            await expect(said.locator("a.place")).to_have_text("src/app.ts:4")
+            answer = await house.reply_to((await said.get_attribute("id") or "")[2:], "AVA")
+            row = person.page.locator(f"#e-{answer['id']}")
+            await expect(row.locator("code a.place")).to_have_text("src/app.ts:41-43")
+            await expect(row.locator("a.place")).to_have_count(1)
+            await row.locator("a.place").click()
+            panel = person.page.get_by_test_id("code-panel")
+            await expect(panel.locator(".lit-line")).to_have_count(3)
+            await expect(panel.locator('[data-line="41"]')).to_contain_text("return 13")
+            await expect(panel.locator(".hljs-keyword").first).to_be_visible()
+            await expect(panel).to_contain_text("in the worktree of AVA")
+            await shot(person.page, f"code-{name}")
+            assert not await person.page.evaluate("document.documentElement.scrollWidth > innerWidth")
+            await person.page.keyboard.press("Escape")
+            await expect(panel).to_have_count(0)
+            await person.leave()

@@ -100,6 +100,23 @@ export interface Entry {
   cursor: string;
 }
 
+/** Code as it stood when a message was written. */
+export interface CodeThen {
+  path: string;
+  message: string;
+  /** An agent's name, or `main`. */
+  of: string;
+  branch: string | null;
+  commit: string | null;
+  uncommitted: boolean | null;
+  first: number | null;
+  last: number | null;
+  start: number;
+  total: number;
+  lines: string[];
+  cut: boolean;
+}
+
 /** An entry that is kept on top of the room. */
 export interface Pin extends Entry {
   pinned_by: string;

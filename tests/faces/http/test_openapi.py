@@ -16,7 +16,14 @@ from tests.faces.recorder import Recorder
 _NOT_IN_IT = {"/", "/assets/{name}", "/ws", "/mcp"}
 #: Routes that floor 4 adds to those of `create_app`; tests/e2e holds them against the running daemon.
 _ADDED = ("/api/repair", "/api/guard", "/api/permissions", "/api/needs", "/api/airspace", "/api/worktrees")
-_ADDED += ("/api/locks", "/api/tasks/{number}", "/api/inbox", "/api/messages/{message}/", "/api/pins")
+_ADDED += (
+    "/api/locks",
+    "/api/tasks/{number}",
+    "/api/inbox",
+    "/api/messages/{message}/",
+    "/api/pins",
+    "/api/code",
+)
 
 
 def refs(value: Any) -> list[str]:

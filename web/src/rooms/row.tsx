@@ -7,6 +7,7 @@ import { Icon, IconButton, tell } from "../ui/bits";
 import { Lazy } from "../ui/lazy";
 import type { Entry } from "../types";
 import { deleting, editing, isCommand, isOwn } from "./changes";
+import { codeOpen } from "./code";
 import { pinnedIds, pins } from "./pins";
 import { rootOf, threadOpen } from "./threads";
 import "../style/rooms.css";
@@ -15,6 +16,7 @@ const editBox = () => import("./own").then((all) => ({ default: all.EditBox }));
 const deleteBox = () => import("./own").then((all) => ({ default: all.DeleteBox }));
 const pinBar = () => import("./pin_bar").then((all) => ({ default: all.PinBar }));
 const threadPanel = () => import("./thread_panel").then((all) => ({ default: all.ThreadPanel }));
+const codePanel = () => import("./code_panel").then((all) => ({ default: all.CodePanel }));
 const editedMark = () => import("./own").then((all) => ({ default: all.Edited }));
 
 /** The text of an entry (`children`), or what stands in its place. */
@@ -43,9 +45,14 @@ export function Replies({ entry }: { entry: Entry }) {
   );
 }
 
-/** The thread that is open, beside the transcript. */
-export function OpenThread() {
-  return threadOpen.value ? <Lazy load={threadPanel} over /> : null;
+/** What is open beside the transcript: a thread, and over it the code that a message speaks of. */
+export function Beside() {
+  return (
+    <>
+      {threadOpen.value && <Lazy load={threadPanel} over />}
+      {codeOpen.value && <Lazy load={codePanel} over />}
+    </>
+  );
 }
 
 export function EntryActions({ entry }: { entry: Entry }) {

@@ -18,7 +18,7 @@ const MOST = 500;
 
 function Said({ entry }: { entry: Entry }) {
   return (
-    <article class="thread-entry" data-testid="thread-entry" aria-label={`${entry.speaker}, ${clock(entry.ts)}`} style={hued(entry.speaker)}>
+    <article class="thread-entry" data-testid="thread-entry" data-entry={entry.id} aria-label={`${entry.speaker}, ${clock(entry.ts)}`} style={hued(entry.speaker)}>
       <Avatar name={entry.speaker} kind={entry.kind} />
       <div class="content">
         <header>

@@ -11,7 +11,7 @@ import { Icon, IconButton, Toasts, Tooltip, Words, hued } from "./bits";
 import { Composer } from "./composer";
 import { Lazy } from "./lazy";
 import { Mark } from "./mark";
-import { OpenThread, Pins } from "../rooms/row";
+import { Beside, Pins } from "../rooms/row";
 import { threadOpen } from "../rooms/threads";
 import { PermissionStack } from "./permission_stack";
 import { BottomTabs, TABS, Tabs } from "./tabs";
@@ -147,7 +147,7 @@ function RoomView() {
       <Pins />
       <Transcript />
       <Composer />
-      <OpenThread />
+      <Beside />
     </section>
   );
 }
