@@ -113,7 +113,9 @@ async def test_all_of_it_is_there_for_the_commands(earlier: EarlierRoom) -> None
 async def test_the_room_goes_on_where_it_was(earlier: EarlierRoom) -> None:
     room, facts = earlier.room, earlier.facts
     await room.start()
-    assert (await room.entries())[: len(facts["entries"])] == facts["entries"]
+    now = (await room.entries())[: len(facts["entries"])]
+    # Later versions may say more of an entry.
+    assert [{key: entry[key] for key in facts["entries"][0]} for entry in now] == facts["entries"]
     known = [*facts["tasks"][0]]
     assert lasting((await room.get("/api/state"))["tasks"], known) == lasting(facts["tasks"], known)
 

@@ -3,7 +3,7 @@
 import { api as first, call, entry, query, quote, signed } from "./api";
 import type { Advisory, Sample } from "./airspace_types";
 import type { Imported, Task, TaskDetail, TaskPatch } from "./coordination_types";
-import type { Agent, Hit } from "./types";
+import type { Agent, CodeThen, Hit } from "./types";
 import type { Checkpoint, FileView, Heads, MomentDiff, Rewound, TakenBack, TreeView, WholeEvent } from "./timeline_types";
 import type { PlacedConflict } from "./conflicts/types";
 import type { VariantDiff } from "./explore/types";
@@ -107,5 +107,6 @@ export const api = {
   applySuggestion: (agent: string, comment: string, undo: boolean) => call<{ reason?: string }>("POST", `/api/review/${quote(agent)}/apply`, signed({ comment, undo })),
   takeFromQueue: (agent: string) => call<{ reason?: string }>("POST", `/api/landing/${quote(agent)}/cancel`, signed({})),
   requireLanding: (required: boolean) => call<object>("PATCH", "/api/landing", signed({ required })),
+  code: (path: string, at: string, lines: string) => call<CodeThen>("GET", `/api/code${query({ path, at, lines })}`),
   undoTasks: () => call<object>("POST", "/api/tasks/undo", signed({})),
 };

@@ -13,7 +13,8 @@ import { Composer } from "./composer";
 import { AgentChips, Glance } from "./glance";
 import { Lazy } from "./lazy";
 import { Mark } from "./mark";
-import { Pins } from "../rooms/row";
+import { Beside, Pins } from "../rooms/row";
+import { threadOpen } from "../rooms/threads";
 import { PermissionStack } from "./permission_stack";
 import { BottomTabs, TABS, Tabs } from "./tabs";
 import { Transcript } from "./transcript";
@@ -151,13 +152,14 @@ function Notices() {
 
 function RoomView() {
   return (
-    <section class="view room-view" aria-label="Room">
+    <section class={`view room-view ${threadOpen.value ? "with-thread" : ""}`} aria-label="Room">
       <Notices />
       <Glance />
       <Pins />
       {returned.value && <Lazy load={sinceBox} given={returned.value} over />}
       <Transcript />
       <Composer />
+      <Beside />
     </section>
   );
 }
