@@ -113,6 +113,20 @@ def test_a_whole_number_is_a_number_and_settings_cannot_be_changed() -> None:
             'fleet.name: found "lap\\ntop"; allowed: 60 characters at most, '
             "without line breaks and control characters",
         ),
+        *(
+            (
+                {"ui": {"editor": bad}},
+                f'ui.editor: found {json.dumps(bad)}; allowed: an address like "zed://file',
+            )
+            for bad in (
+                "code -g {path}:{line}",
+                "vscode://file",
+                "vscode://file{path}:{line}:{column}",
+                "javascript://{path}",
+                "https://example.org/{path}",
+                "zed://file{path}\n",
+            )
+        ),
         (
             {"timeline": {"not_secret": ["hunter2"]}},
             "timeline.not_secret[0]: is no digest; allowed: 16 hex digits, as `relay timeline push` names them",

@@ -5,6 +5,8 @@ export interface Worktree {
   path: string;
   branch: string;
   base: string;
+  /** git's id of what stands in it now, with what is not committed. */
+  tree?: string;
   ahead: number;
   behind: number;
   dirty: boolean;

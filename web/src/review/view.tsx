@@ -31,6 +31,8 @@ import type { Review, ReviewFile } from "./types";
 
 /** Comments that are shown of files which the branch does not change, the newest ones. */
 const ELSEWHERE = 10;
+/** Milliseconds between two looks whether the worktree has changed. */
+const LOOK_MS = 5000;
 const KIND: Readonly<Record<string, string>> = { A: "added", D: "deleted", R: "renamed" };
 
 function Tree({ files, review, onGo }: { files: readonly ReviewFile[]; review: Review; onGo: (path: string) => void }) {
@@ -211,9 +213,9 @@ export default function ReviewView() {
       if (mine === reading.current) setProblem([error.message, error.fix].filter(Boolean).join(" "));
     }
   };
-  // Read anew when the numbers of the worktree have changed, when a turn begins or ends, and when somebody comes back.
+  // Read anew when what stands in the worktree has changed, when a turn begins or ends, and when somebody comes back.
   const turn = agents.value.find((one) => one.name === agent)?.running?.message_id ?? "";
-  const version = tree ? `${turn} ${tree.ahead} ${tree.behind} ${tree.files} ${tree.insertions} ${tree.deletions} ${tree.dirty} ${tree.working}` : "";
+  const version = tree ? `${turn} ${tree.tree} ${tree.base} ${tree.ahead} ${tree.dirty} ${tree.working}` : "";
   useEffect(() => void read(), [agent, version]);
   // The room says that a turn is over a moment before its worktree is free.
   const ending = review?.working === true && !turn;
@@ -228,7 +230,12 @@ export default function ReviewView() {
     void loadWorktrees();
     const back = (): void => { if (!document.hidden) void read(); };
     document.addEventListener("visibilitychange", back);
-    return () => document.removeEventListener("visibilitychange", back);
+    // Not every edit changes what the room tells by itself.
+    const timer = setInterval(() => { if (!document.hidden) void loadWorktrees(); }, LOOK_MS);
+    return () => {
+      document.removeEventListener("visibilitychange", back);
+      clearInterval(timer);
+    };
   }, [agent]);
   const names = (worktrees.value ?? []).filter((one) => !one.member);
   const queued = agent ? entryOfAgent(agent) : undefined;
