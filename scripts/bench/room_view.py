@@ -24,7 +24,7 @@ import uuid_utils
 
 from relay.model import Kind, Message
 from relay.room.parsing import line_format
-from scripts.bench.figures import Figure, at_most, run, single, spread
+from scripts.bench.figures import Figure, at_most, run, single, spread, unmeasured
 from scripts.bench.room import MAX_NUMBER
 from scripts.bench.room_daemon import Daemon, running
 from scripts.bench.timeline_view import MOST_MS, script_of_frames, traced
@@ -177,23 +177,22 @@ async def scrolled(browser: Browser, page: Page, line: CDPSession, entries: int)
 
 async def burst(browser: Browser, page: Page, context: BrowserContext, url: str) -> list[Figure]:
     """200 messages in 10 s, while somebody looks at the end of the room."""
-
-    async def write(page: Page) -> None:
-        began = time.monotonic()
-        for number in range(BURST):
-            body = f"{number} of the burst: {BODIES[number % 3]}"
-            posted = await context.request.post(f"{url}/api/messages", data={"name": "ben", "body": body})
-            if not posted.ok:
-                raise RuntimeError(await posted.text())
-            await asyncio.sleep(max(0.0, began + (number + 1) * BURST_S / BURST - time.monotonic()))
-        await page.locator(".entry", has_text=f"{BURST - 1} of the burst").wait_for()
-        if (took := time.monotonic() - began) > BURST_S * 1.2:
-            raise RuntimeError(f"the burst was to take {BURST_S} s and took {took:.1f} s")
-
     await browser.start_tracing(page=page, categories=["devtools.timeline", "v8", TASKS])
-    await write(page)
+    began = time.monotonic()
+    for number in range(BURST):
+        body = f"{number} of the burst: {BODIES[number % 3]}"
+        posted = await context.request.post(f"{url}/api/messages", data={"name": "ben", "body": body})
+        if not posted.ok:
+            raise RuntimeError(await posted.text())
+        await asyncio.sleep(max(0.0, began + (number + 1) * BURST_S / BURST - time.monotonic()))
+    await page.locator(".entry", has_text=f"{BURST - 1} of the burst").wait_for()
+    took = time.monotonic() - began
     await page.wait_for_timeout(400)
     trace = await browser.stop_tracing()
+    if took > BURST_S * 1.2:
+        return [
+            unmeasured("a burst of messages", f"the machine was too busy: {BURST} took {took:.1f} s to write")
+        ]
     tasks = tasks_of(trace)
     note = f"{BURST} messages in {BURST_S:.0f} s"
     longest = f"{note}; the longest of {len(tasks):,} took {max(tasks):.1f} ms"

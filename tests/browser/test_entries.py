@@ -53,7 +53,7 @@ async def test_a_person_changes_and_deletes_a_message_and_others_see_it(
         await shot(bob.page, "edited-phone")
         # The command says which message, and the text stands there alone.
         await expect(
-            bob.page.get_by_test_id("entry").filter(has_text=re.compile(f"/edit m{number}$"))
+            bob.page.get_by_test_id("fold").filter(has_text=re.compile(f"/edit m{number} · "))
         ).to_be_visible()
 
         await mine.focus()

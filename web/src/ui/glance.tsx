@@ -68,7 +68,7 @@ export function AgentChips() {
         return (
           <button key={agent.name} type="button" class={`chip agent-${state}`} style={hued(agent.name)} onClick={() => (agentPanel.value = agent.name)}>
             <Dot state={state} />
-            <b class="who">{agent.name}</b>
+            <b class="who">{agent.name}</b>{" "}
             <span class={`chip-line ${state === "ready" && stands ? `stands-${stands.kind}` : ""}`}>{line}</span>
             {agent.queued > 0 && <span class="offscreen">, {counted(agent.queued, "message")} queued</span>}
           </button>
