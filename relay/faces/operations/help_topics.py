@@ -116,7 +116,7 @@ _CLI = """\
   rewind LANE --to MOMENT | undo | redo] (who changed what, and taking it back)
 - merging: relay merge BASE OURS THEIRS | check A B | blame PATH | resolve CONFLICT | install (git's driver)
 - how changes are verified: relay verify-policy explain PATH... | list | install; and land: relay land [AGENT...]
-- what needs a person: relay inbox [ID ACTION]; one message: relay message edit m12 TEXT | delete | pin | pins
+- what needs a person: relay inbox [ID ACTION]; one message: relay message edit m12 TEXT | delete | pin | thread
 - the room's agents: relay agents doctor (can each take a turn, and does it hear what is said while it works?)
 - what came of the work, as figures: relay metrics [--days N]
 - your own sessions of Claude Code and Codex in the room: relay attach [claude|codex] (shows the change and asks), and

@@ -23,6 +23,7 @@ _ADDED += (
     "/api/messages/{message}/",
     "/api/pins",
     "/api/code",
+    "/api/files",
 )
 
 
