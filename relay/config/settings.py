@@ -245,6 +245,11 @@ class RoomSettings:
     silent_after_s: float = setting(
         "seconds without a word of an agent at work, after which the inbox names it", 600.0, low=10.0
     )
+    max_file_bytes: int = setting(
+        "bytes of a file that is pasted or dropped into a message", 10_485_760, low=1024, high=1_073_741_824
+    )
+    max_files_bytes: int = setting("bytes of all of these together", 1_073_741_824, low=1024)
+    max_files: int = setting("how many of these are kept", 5000, low=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -281,6 +281,7 @@ class MockAirspace:
         router.add_post("/api/worktrees/{agent}/restore", self._restore)
         router.add_post("/api/worktrees/{agent}/abort", self._abort)
         router.add_get("/api/needs", self._needs)
+        router.add_get("/api/pins", self._pins)
         router.add_get("/api/permissions", self._permissions)
         router.add_post("/api/permissions/{id}", self._decide)
 
@@ -398,6 +399,9 @@ class MockAirspace:
                 for t in self.trees
             ]
         return web.json_response(answer)
+
+    async def _pins(self, _request: web.Request) -> web.Response:
+        return web.json_response({"pins": []})
 
     async def _needs(self, _: web.Request) -> web.Response:
         return web.json_response([])

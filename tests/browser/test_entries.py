@@ -186,3 +186,58 @@ async def test_a_file_with_lines_leads_to_the_code_as_of_then(chromium: Browser,
             await person.page.keyboard.press("Escape")
             await expect(panel).to_have_count(0)
             await person.leave()
+
+
+async def test_a_picture_is_pasted_and_a_file_is_chosen(chromium: Browser, tmp_path: Path) -> None:
+    folder = tmp_path / "room"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("some notes")
+    async with room(folder, settings(agent("AVA"), room={"max_file_bytes": 20_000})) as house:
+        await house.start()
+        ann = await Person.arrive(chromium, house, "ann", viewport={"width": 1400, "height": 900})
+        bob = await Person.arrive(chromium, house, "bob", viewport=PHONE, color_scheme="dark")
+        await ann.composer.fill("It looks like this:")
+        # As the clipboard of a screenshot has it.
+        await ann.composer.evaluate(
+            """async (area) => {
+              const canvas = document.createElement("canvas");
+              canvas.width = 300; canvas.height = 180;
+              const brush = canvas.getContext("2d");
+              brush.fillStyle = "#2a7"; brush.fillRect(0, 0, 300, 180);
+              const blob = await new Promise((done) => canvas.toBlob(done, "image/png"));
+              const data = new DataTransfer();
+              data.items.add(new File([blob], "shot.png", { type: "image/png" }));
+              const how = { clipboardData: data, bubbles: true, cancelable: true };
+              area.dispatchEvent(new ClipboardEvent("paste", how));
+            }"""
+        )
+        pasted = re.compile(r"^It looks like this: !\[shot\.png\]\(relay-file:[0-9a-f]{64}\.png\) $")
+        await expect(ann.composer).to_have_value(pasted)
+        await ann.page.get_by_test_id("file-field").set_input_files(str(folder / "notes.txt"))
+        await expect(ann.composer).to_have_value(
+            re.compile(r"\[notes\.txt\]\(relay-file:[0-9a-f]{64}\.txt\)")
+        )
+        await ann.composer.press("Enter")
+        for person in (ann, bob):
+            row = await person.sees("It looks like this:", "ann")
+            image = row.locator("img")
+            await expect(image).to_have_attribute("alt", "shot.png")
+            assert (
+                await image.evaluate("async (one) => { await one.decode(); return one.naturalWidth; }") == 300
+            )
+            async with person.page.expect_download() as coming:
+                await row.locator("a.file-link").click()
+            download = await coming.value
+            assert download.suggested_filename == "notes.txt"
+            assert Path(await download.path()).read_text() == "some notes"
+            await shot(person.page, f"files-{person.name}")
+            assert not await person.page.evaluate("document.documentElement.scrollWidth > innerWidth")
+        # Too large: it is said, and the text stays.
+        (folder / "large.bin").write_bytes(bytes(30_000))
+        await ann.composer.fill("and this")
+        await ann.page.get_by_test_id("file-field").set_input_files(str(folder / "large.bin"))
+        largest = "large.bin has 30,000 bytes; the largest file has 20,000."
+        await expect(ann.page.get_by_test_id("toast").last).to_contain_text(largest)
+        await expect(ann.composer).to_have_value("and this")
+        await ann.leave()
+        await bob.leave()

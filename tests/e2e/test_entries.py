@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 from pathlib import Path
 
 from tests.outside import agent, room, settings
@@ -134,3 +136,74 @@ async def test_a_thread_is_the_same_everywhere(tmp_path: Path) -> None:
         for wrong in ("thread=m999", "thread=m1&after=0"):
             status, refused = await told.ask("GET", f"/api/transcript?{wrong}")
             assert status in (400, 404) and refused["error"]["fix"]
+
+
+async def test_a_file_is_kept_shown_and_read_by_its_path(tmp_path: Path) -> None:
+    folder = tmp_path / "room"
+    folder.mkdir()
+    limits = {"max_file_bytes": 2048, "max_files_bytes": 4096, "max_files": 3}
+    async with room(folder, settings(agent("AVA"), room=limits)) as told:
+        await told.start()
+        picture = b"\x89PNG\r\n\x1a\n" + bytes(100)
+        status, sent = await told.ask("POST", "/api/files?name=../shot%20one.png", data=picture)
+        assert status == 201, sent
+        id = f"{hashlib.sha256(picture).hexdigest()}.png"
+        assert (sent["id"], sent["name"], sent["type"], sent["size"]) == (
+            id,
+            "shot one.png",
+            "image/png",
+            108,
+        )
+        assert sent["reference"] == f"![shot one.png](relay-file:{id})"
+        path = folder.resolve() / ".relay" / "files" / id
+        assert sent["path"] == str(path) and path.read_bytes() == picture
+        assert path.stat().st_mode & 0o777 == 0o600 and path.parent.stat().st_mode & 0o777 == 0o700
+        # The same once more is the same file.
+        assert (await told.ask("POST", "/api/files?name=other.png", data=picture))[1]["id"] == id
+
+        # An agent is given the path.
+        asked = await told.post(f"@AVA look at {sent['reference']}")
+        assert f"look at ![shot one.png]({path})" in (await told.reply_to(asked["id"], "AVA"))["body"]
+
+        # A browser shows pictures, and runs nothing.
+        script = b"<script>alert(1)</script>"
+        page = (await told.ask("POST", "/api/files?name=x.html", data=script))[1]
+        assert page["reference"] == f"[x.html](relay-file:{page['id']})"
+        key = {"X-API-Key": told.token}
+        for file, kind, how in (
+            (id, "image/png", "inline"),
+            (page["id"], "application/octet-stream", "attachment"),
+        ):
+            async with told.session.get(
+                f"{told.url}/api/files/{file}?name=a%0Ab%22.html", headers=key
+            ) as got:
+                assert got.status == 200 and got.headers["Content-Type"] == kind
+                assert got.headers["Content-Disposition"] == f"{how}; filename*=UTF-8''a%20b_.html"
+                assert got.headers["X-Content-Type-Options"] == "nosniff"
+                assert "sandbox" in got.headers["Content-Security-Policy"]
+                assert await got.read() == (picture if file == id else script)
+        async with told.session.get(f"{told.url}/api/files/{id}") as got:
+            assert got.status == 401
+        for wrong in ("..%2Ftoken", "token", f"{'0' * 64}.png", f"{id}.png"):
+            status, refused = await told.ask("GET", f"/api/files/{wrong}")
+            assert status == 404 and refused["error"]["fix"], wrong
+
+        # What is too much is refused, with what to do.
+        status, refused = await told.ask("POST", "/api/files?name=big.bin", data=bytes(4000))
+        assert status in (400, 413), refused
+        assert (await told.ask("POST", "/api/files?name=none.txt", data=b""))[0] == 400
+        assert (await told.ask("POST", "/api/files", data=b"x"))[0] == 400
+        (folder / "notes.txt").write_text("some notes")
+        ran = await told.relay("message", "file", str(folder / "notes.txt"))
+        reference, where = ran.out.splitlines()
+        assert (
+            ran.code == 0 and Path(where).read_text() == "some notes" and reference.startswith("[notes.txt](")
+        )
+        status, refused = await told.ask("POST", "/api/files?name=more.txt", data=b"more")
+        assert status == 503 and "no space for more" in refused["error"]["message"]
+        # What no message names makes room, once it has waited an hour; what one names stays.
+        for file in path.parent.iterdir():
+            os.utime(file, (1, 1))
+        status, more = await told.ask("POST", "/api/files?name=more.txt", data=b"more")
+        assert status == 201
+        assert {file.name for file in path.parent.iterdir()} == {id, more["id"]}

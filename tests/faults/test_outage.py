@@ -40,6 +40,8 @@ NO_DATABASE = {
     ("get", "/api/worktrees/{agent}/app"),
     ("post", "/api/inbox/take"),  # no turn runs, so there is nothing to take and nothing to record
     ("post", "/api/inbox/heard"),
+    ("post", "/api/files"),  # files are no part of the database
+    ("get", "/api/files/{file}"),
     ("post", "/api/guard"),  # an edit is never held up by what cannot be asked: it says so (docs/guard.md)
 }
 ID = "01a20440-44e3-71e8-b8c8-262a21f8a273"

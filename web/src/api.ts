@@ -69,8 +69,8 @@ export async function call<T>(method: string, path: string, body?: unknown, whol
     response = await fetch(path, {
       method,
       credentials: "same-origin",
-      headers: body === undefined ? {} : { "Content-Type": "application/json" },
-      body: body === undefined ? undefined : JSON.stringify(body),
+      headers: body === undefined ? {} : { "Content-Type": body instanceof Blob ? "application/octet-stream" : "application/json" },
+      body: body === undefined || body instanceof Blob ? body : JSON.stringify(body),
       // What writes files waits for whoever writes them now.
       signal: AbortSignal.timeout(whole ? 300_000 : 20_000),
     });

@@ -42,6 +42,7 @@ from relay.room.journal import ledger
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job
 from relay.room.journal.visitors import visitors
+from relay.room.parsing.file_names import FOLDER
 from relay.store.ports import Store, StoreError, Tx, is_away
 
 log = structlog.get_logger(__name__)
@@ -248,7 +249,8 @@ class SessionDesk:
         now = time.monotonic()
         self._given = {job: until for job, until in self._given.items() if until > now}
         free = [(job, message) for job, message in waiting if job.id not in self._given and wanted(message)]
-        text, ids = messages_text([message for _, message in free], session.agent)
+        files = str(self._settings.current.runtime_dir / FOLDER)
+        text, ids = messages_text([message for _, message in free], session.agent, files)
         self._given |= {job.id: now + GIVEN_S for job, message in free if message.id in ids}
         return text, ids
 

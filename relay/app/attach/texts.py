@@ -20,13 +20,13 @@ MOST_MESSAGE, MOST_TOLD = 4000, 8000
 MOST_OTHERS, MOST_FILES = 5, 3
 
 
-def messages_text(messages: Sequence[Message], agent: str) -> tuple[str, list[str]]:
+def messages_text(messages: Sequence[Message], agent: str, files: str = "") -> tuple[str, list[str]]:
     """The messages for this agent as its program is told them, and the ids of those that fit: the first one does."""
     told: list[str] = []
     ids: list[str] = []
     size = 0
     for message in messages:
-        text = f"{references.message(message.number)} {message_text(message)}"
+        text = f"{references.message(message.number)} {message_text(message, files=files)}"
         if len(text) > MOST_MESSAGE:
             text = f"{text[:MOST_MESSAGE]} … (the whole: read_room)"
         if told and size + len(text) > MOST_TOLD:

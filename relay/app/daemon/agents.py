@@ -19,6 +19,7 @@ from relay.fleet.members import FleetMember
 from relay.model import Availability, Guard, Hears, Permits, Program
 from relay.room.dispatch.budget import Budget
 from relay.room.dispatch.roster import Member, Policy, Roster
+from relay.room.parsing import file_names
 
 
 def _guarded(agent: AgentSettings) -> bool:
@@ -46,6 +47,7 @@ def policy_of(settings: Settings, agent: AgentSettings, names: tuple[str, ...], 
         backoff_max_s=queue.backoff_max_s,
         lease_s=queue.lease_s,
         context_len=settings.workspace.context_len,
+        files=str(settings.runtime_dir / file_names.FOLDER),
         budget=Budget(agent.budget.turns_per_hour, agent.budget.tokens_per_day, agent.budget.usd_per_day),
         unable=unable,
         agent_mentions=settings.room.agent_mentions,

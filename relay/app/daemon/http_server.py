@@ -14,6 +14,8 @@ from relay import faces
 from relay.app.attach.routes import AttachRoutes
 from relay.app.daemon.parts import Parts
 from relay.app.entries.code import CodeLook
+from relay.app.entries.file_routes import FileRoutes
+from relay.app.entries.files import RoomFiles
 from relay.app.entries.routes import EntryRoutes
 from relay.app.guard.inbox_routes import InboxRoutes
 from relay.app.needs.routes import NeedRoutes
@@ -137,6 +139,7 @@ def _app(parts: Parts) -> web.Application:
     most = parts.settings.current.workspace.max_entry_bytes
     code = CodeLook(parts.store, parts.moments, worktrees.registry)
     app.add_routes(EntryRoutes(parts.store, actions, code, reader, max_entry=most).table())
+    app.add_routes(FileRoutes(RoomFiles(parts.store, parts.settings), parts.settings, reader).table())
     app.add_routes(LockRoutes(parts.room, reader).table())
     app.add_routes(TaskRoutes(parts.store, parts.room, parts.board, worktrees.registry, reader).table())
     app.add_routes(WorktreeRoutes(service, reader).table())

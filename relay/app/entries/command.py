@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Sequence
 from http.client import HTTPException
+from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote, urlencode
@@ -45,11 +46,13 @@ def main(words: Sequence[str]) -> int:
 
 #: The lines behind a path: `src/app.py:12-20`.
 _PLACE = re.compile(r":[0-9]+(?:-[0-9]+)?$")
-_WRITES = ("edit", "delete", "pin", "unpin")
+_WRITES = ("edit", "delete", "pin", "unpin", "file")
 
 
-def _asked(args: argparse.Namespace, author: dict[str, Any]) -> tuple[str, dict[str, Any] | None]:
-    """The path of the request, and its body, None = a GET."""
+def _asked(args: argparse.Namespace, author: dict[str, Any]) -> tuple[str, dict[str, Any] | bytes | None]:
+    """The path of the request, and its body, None = a GET. Raises OSError."""
+    if args.do == "file":
+        return f"/api/files?{urlencode({'name': args.file.name})}", args.file.read_bytes()
     if args.do == "pins":
         return "/api/pins", None
     if args.do == "code":
@@ -69,6 +72,8 @@ def _asked(args: argparse.Namespace, author: dict[str, Any]) -> tuple[str, dict[
 
 
 def _text(do: str, done: dict[str, Any]) -> str:
+    if do == "file":
+        return f"{done['reference']}\n{done['path']}"
     if do in _WRITES:
         return str(done["reason"])
     if do == "pins":
@@ -104,6 +109,9 @@ def _parser() -> argparse.ArgumentParser:
     _of_one(commands, "code", "show the code that a message speaks of, as it stood then").add_argument(
         "place", metavar="PATH[:LINES]", help="like src/app.py:12-20"
     )
+    _command(
+        commands, "file", "give the room a file; prints how a message names it, and where it is"
+    ).add_argument("file", type=Path, metavar="FILE", help="it is copied")
     _of_one(commands, "versions", "show what a message said before it was changed")
     return parser
 

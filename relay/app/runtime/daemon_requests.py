@@ -36,11 +36,14 @@ def author_of(settings: Settings, person: str) -> tuple[str, dict[str, Any]]:
     return read_regular(settings.token_path).decode().strip(), {"name": person}
 
 
-def ask_daemon(url: str, *, timeout_s: float, key: str = "", body: dict[str, Any] | None = None) -> Any:
-    """The JSON that it answers to a POST of `body`, or without one to a GET. Raises HTTPError for a refusal, OSError,
-    HTTPException, ValueError."""
-    headers = {"Content-Type": "application/json", **({"X-API-Key": key} if key else {})}
-    request = Request(url, None if body is None else json.dumps(body).encode(), headers)
+def ask_daemon(
+    url: str, *, timeout_s: float, key: str = "", body: dict[str, Any] | bytes | None = None
+) -> Any:
+    """The JSON that it answers to a POST of `body` (bytes: as they are), or without one to a GET. Raises HTTPError
+    for a refusal, OSError, HTTPException, ValueError."""
+    kind = "application/octet-stream" if isinstance(body, bytes) else "application/json"
+    headers = {"Content-Type": kind, **({"X-API-Key": key} if key else {})}
+    request = Request(url, json.dumps(body).encode() if isinstance(body, dict) else body, headers)
     # The room is on this machine: a proxy from the environment has no business here.
     with build_opener(ProxyHandler({})).open(request, timeout=timeout_s) as answer:
         return json.load(answer)

@@ -37,7 +37,7 @@ from prompt_toolkit.styles import Style
 
 from relay.base.terminal_text import safe_line
 from relay.faces.terminal.client import Down, Post, Refused, RoomClient, Wire, new_id
-from relay.faces.terminal.find_room import Place
+from relay.faces.terminal.find_room import Place, PlaceError
 from relay.faces.terminal.text import Fragments, colour, note
 from relay.faces.terminal.view import RoomView
 from relay.faces.terminal.wrap import cropped, wrapped
@@ -107,12 +107,18 @@ def _matching(word: str, offers: list[tuple[str, str]]) -> Iterable[Completion]:
             yield Completion(shown + " ", -len(word), display=shown, display_meta=safe_line(detail, 60))
 
 
+def _files(place: Callable[[], Place]) -> str:
+    with suppress(PlaceError):
+        return place().files
+    return ""
+
+
 class RoomApp:
     """One visit to the room."""
 
     def __init__(self, place: Callable[[], Place], name: str, history: Path | None, entries: int) -> None:
         self._client = RoomClient(place, name, entries)
-        self._view = RoomView(name)
+        self._view = RoomView(name, _files(place))
         self._posts: asyncio.Queue[Post] = asyncio.Queue()
         self._heard = asyncio.Event()
         self._lines: list[Fragments] = []

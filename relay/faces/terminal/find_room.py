@@ -19,6 +19,7 @@ from relay.config.command_line import script
 from relay.config.locate import find
 from relay.model import RESERVED_NAMES
 from relay.room.parsing import line_format
+from relay.room.parsing.file_names import FOLDER
 
 
 class PlaceError(Exception):
@@ -40,6 +41,11 @@ class Place:
     lock: Path | None = None
     reserved: frozenset[str] = RESERVED_NAMES
     start: str = ""
+
+    @property
+    def files(self) -> str:
+        """The folder of the files that messages name; "" when it is not known."""
+        return "" if self.lock is None else str(self.lock.parent / FOLDER)
 
     @property
     def history(self) -> Path | None:

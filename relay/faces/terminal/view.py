@@ -23,6 +23,7 @@ from relay.faces.terminal.text import Fragments, note
 from relay.faces.terminal.wrap import cropped
 from relay.model import references
 from relay.model.terms import used_in
+from relay.room.parsing.file_names import with_paths
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 #: Characters of a running answer that are kept for the live part.
@@ -61,6 +62,8 @@ class RoomView:
     them."""
 
     name: str
+    #: The folder of the files that messages name; "" = their ids are shown.
+    files: str = ""
     agents: dict[str, dict[str, Any]] = field(default_factory=dict)
     commands: list[dict[str, Any]] = field(default_factory=list)
     people: list[str] = field(default_factory=list)
@@ -161,7 +164,7 @@ class RoomView:
             self._written.discard(key)
             notice = f"· the room has read what you wrote ({references.message(number)})"
             return note("quiet", notice) if back else []
-        shown = [*self._new_day(entry), *entry_lines(entry, self._numbers)]
+        shown = [*self._new_day(entry), *entry_lines(entry, self._numbers, files=self.files)]
         ours = entry.get("kind") in ("system", "dispatcher", "advisory")
         return [*shown, *self._explain(str(entry.get("body") or ""))] if ours else shown
 
@@ -361,7 +364,7 @@ def _waits_for(agent: dict[str, Any] | None) -> str:
 
 
 def entry_lines(
-    entry: dict[str, Any], numbers: Mapping[str, int], *, today: date | None = None
+    entry: dict[str, Any], numbers: Mapping[str, int], *, today: date | None = None, files: str = ""
 ) -> list[Fragments]:
     """An entry as lines of a terminal: the speaker, marks like "unverified", and the body, with every line but the
     first indented. `numbers`: the messages' numbers, by id. `today` is given by scripts: the entry then has its date
@@ -370,7 +373,7 @@ def entry_lines(
     at, number = clock(str(entry.get("ts"))), _int(entry.get("number"))
     meta = entry["meta"] if isinstance(entry.get("meta"), dict) else {}
     marks = [word for word in ("unverified", "history", "truncated", "edited") if meta.get(word)]
-    body = "(deleted)" if meta.get("deleted") else str(entry.get("body") or "")
+    body = "(deleted)" if meta.get("deleted") else with_paths(str(entry.get("body") or ""), files)
     if today is not None:
         day = f"{at:%Y-%m-%d} " if at and at.date() != today else ""
         suffix = f" ({', '.join(marks)})" if marks else ""

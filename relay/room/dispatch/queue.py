@@ -258,9 +258,9 @@ async def _begin(
         messages=messages,
         context="\n".join(
             [
-                *(message_text(pin, mark="pinned") for pin in kept),
-                *(message_text(message, mark="in this thread") for message in beside),
-                *(message_text(message) for message in shown),
+                *(message_text(pin, mark="pinned", files=policy.files) for pin in kept),
+                *(message_text(message, mark="in this thread", files=policy.files) for message in beside),
+                *(message_text(message, files=policy.files) for message in shown),
             ]
         ),
         shown_number=upto,

@@ -29,6 +29,8 @@ class Policy:
     backoff_max_s: float = 60.0
     lease_s: float = 30.0
     context_len: int = 6000
+    #: The folder of the files that messages name, as its agent finds it; "" = none.
+    files: str = ""
     budget: Budget = field(default_factory=Budget)
     #: Why it cannot take a turn at all (not installed), with the fix; empty when it can.
     unable: str = ""

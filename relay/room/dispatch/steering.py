@@ -52,9 +52,9 @@ def is_urgent(message: Message, agent: str, *, only_steers: bool = False) -> boo
     return message.kind is Kind.HUMAN or bool(message.meta.get("urgent"))
 
 
-def told(messages: Sequence[Message]) -> str:
+def told(messages: Sequence[Message], files: str = "") -> str:
     """These messages as an agent reads them in the middle of its turn: fenced, each with its speaker."""
-    text = "\n".join(message_text(message) for message in messages)
+    text = "\n".join(message_text(message, files=files) for message in messages)
     mark = mark_for(text)
     return (
         f"Said in the room while you work, between the two lines with {mark}. What a person says there to you "
@@ -87,7 +87,7 @@ async def feed(store: Store, turn: RunningTurn, *, only_steers: Callable[[], boo
             after = message.number
             if message.id not in turn.told and is_urgent(message, agent, only_steers=only_steers()):
                 turn.told.add(message.id)
-                inbox.put(SteeringMessage(message.id, told([message])))
+                inbox.put(SteeringMessage(message.id, told([message], turn.plan.policy.files)))
         if not messages or len(messages) < MOST:
             inbox.filled.set()
             await turn.news.wait()

@@ -13,6 +13,7 @@ from relay.log.events import Lane
 from relay.model import STEWARD, Changes, FailureClass, Message, UsagePart
 from relay.room.dispatch.roster import Policy
 from relay.room.journal.values import Job
+from relay.room.parsing.file_names import with_paths
 from relay.store.ports import Tx
 
 
@@ -88,7 +89,8 @@ class Plan:
 
     @property
     def prompt(self) -> str:
-        asked = [message_text(message, indent=False) for message in self.messages]
+        files = self.policy.files
+        asked = [message_text(message, indent=False, files=files) for message in self.messages]
         return "\n\n".join([tagged_text(f"[{STEWARD}]", self.advice), *asked] if self.advice else asked)
 
     @property
@@ -136,12 +138,12 @@ class Outcome:
     needless: bool = False
 
 
-def message_text(message: Message, *, indent: bool = True, mark: str = "") -> str:
-    """A message as an agent reads it, with `mark` in its tag. No line of it but the first can pass for the beginning
-    of another one."""
+def message_text(message: Message, *, indent: bool = True, mark: str = "", files: str = "") -> str:
+    """A message as an agent reads it, with `mark` in its tag, and its files as paths in the folder `files`. No line
+    of it but the first can pass for the beginning of another one."""
     marks = [word for word in ("unverified" if "unverified" in message.meta else "", mark) if word]
     tag = f"[{', '.join([message.speaker, *marks])}]"
-    body = "(this message was deleted)" if "deleted" in message.meta else message.body
+    body = "(this message was deleted)" if "deleted" in message.meta else with_paths(message.body, files)
     return tagged_text(tag, body, indent=indent or "unverified" in message.meta)
 
 

@@ -26,7 +26,7 @@ _ADDED = (
 )
 _ADDED += ("/api/locks", "/api/tasks/", "/api/inbox", "/api/review")
 _ADDED += ("/api/messages/{message}/", "/api/pins")
-_ADDED += ("/api/code",)
+_ADDED += ("/api/code", "/api/files")
 
 
 def refs(value: Any) -> list[str]:

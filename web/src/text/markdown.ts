@@ -3,7 +3,7 @@
  *
  * Two walls: the nodes are made one by one from what `marked` reads, of the tags and attributes that are named here and
  * no others, so no text is ever read as HTML (HTML in the source is shown as the text it is); and the page's CSP runs no
- * inline script. Pictures become links: nothing is loaded from elsewhere because somebody wrote a message.
+ * inline script. Pictures of elsewhere become links: nothing is loaded from there because somebody wrote a message.
  */
 
 import { getDefaults, Lexer, type MarkedOptions, type MarkedToken, type Token, type Tokens } from "marked";
@@ -115,6 +115,30 @@ function element(tag: string, children: readonly Token[] | undefined, into: Node
 /** There is no link within a link. */
 const isLinked = (into: Node): boolean => into instanceof Element && into.closest("a") !== null;
 
+/** A file of this room that a message names (relay/room/parsing/file_names.py): its address here, else null. */
+function fileOf(href: string, name: string): string | null {
+  const id = /^relay-file:([0-9a-f]{64}\.[a-z0-9]{1,8})$/.exec(href)?.[1];
+  return id ? `/api/files/${id}?name=${encodeURIComponent(name || "file")}` : null;
+}
+
+/** A picture of the room's own, which opens whole; another file is a download. */
+function fileLink(address: string, name: string, picture: boolean, into: Node): void {
+  const made = element("a", undefined, into) as HTMLAnchorElement;
+  made.href = address;
+  made.className = picture ? "file-picture" : "file-link";
+  if (picture) {
+    const image = element("img", undefined, made) as HTMLImageElement;
+    image.alt = name;
+    image.loading = "lazy";
+    image.src = address;
+    made.target = "_blank";
+    made.rel = "noopener noreferrer";
+  } else {
+    made.textContent = name;
+    made.download = name;
+  }
+}
+
 /** Where its text goes: into a link, or where that leads to nothing of the web, beside. */
 function link(href: string, title: string | null | undefined, into: Node): Node {
   if (!SAFE_URL.test(href) || isLinked(into)) return into;
@@ -197,6 +221,11 @@ function build(tokens: readonly Token[], into: Node): void {
         break;
       }
       case "link": {
+        const file = fileOf(token.href, token.text);
+        if (file && !isLinked(into)) {
+          fileLink(file, decoded(token.text), false, into);
+          break;
+        }
         // A bare address is what it says, without Markdown in it.
         const inner = link(token.autolink ? token.href : decoded(token.href), token.title, into);
         if (token.autolink) inner.appendChild(document.createTextNode(token.text));
@@ -204,6 +233,11 @@ function build(tokens: readonly Token[], into: Node): void {
         break;
       }
       case "image": {
+        const file = fileOf(token.href, token.text);
+        if (file && !isLinked(into)) {
+          fileLink(file, decoded(token.text), /\.(?:png|jpg|gif|webp)\?/.test(file), into);
+          break;
+        }
         const inner = link(decoded(token.href), null, into);
         inner.appendChild(document.createTextNode(decoded(token.text || token.href)));
         break;

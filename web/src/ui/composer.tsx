@@ -2,6 +2,7 @@
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { typed } from "../state/folds";
+import { Attach, filesOf, useFiles } from "../rooms/attach";
 import { send } from "../state/outbox";
 import { askName, memory, personName } from "../state/prefs";
 import { agents, commands, goToEnd, loadCommands, now, tasks } from "../state/room";
@@ -92,6 +93,15 @@ export function Composer({ thread }: { thread?: Entry }) {
     placed.current = at;
   };
 
+  const files = useFiles((names) => {
+    const at = area.current?.selectionStart ?? text.length;
+    setText((now) => {
+      const before = now.slice(0, at);
+      return `${before}${before && !/\s$/.test(before) ? " " : ""}${names} ${now.slice(at)}`;
+    });
+    area.current?.focus();
+  });
+
   const submit = (): void => {
     const body = text.trim();
     if (!body) return;
@@ -144,7 +154,7 @@ export function Composer({ thread }: { thread?: Entry }) {
 
   const offline = line.value.state !== "live" && line.value.attempt > 0;
   return (
-    <form class="composer" onSubmit={(event) => { event.preventDefault(); submit(); }} aria-label={thread ? "Answer in the thread" : "Write a message"}>
+    <form class="composer" onSubmit={(event) => { event.preventDefault(); submit(); }} onDragOver={(event) => { if (event.dataTransfer?.types.includes("Files")) event.preventDefault(); }} onDrop={(event) => { const dropped = filesOf(event.dataTransfer); if (dropped.length) event.preventDefault(); files.take(dropped); }} aria-label={thread ? "Answer in the thread" : "Write a message"}>
       {offered && (
         <ul class="completion" role="listbox" id={list} aria-label="Completions" data-testid="completion">
           {offered.choices.slice(0, 12).map((choice, i) => (
@@ -194,9 +204,11 @@ export function Composer({ thread }: { thread?: Entry }) {
           onInput={(event) => edit(event.currentTarget.value, event.currentTarget.selectionStart)}
           onSelect={(event) => setCaret(event.currentTarget.selectionStart)}
           onKeyDown={onKeyDown}
+          onPaste={(event) => { const pasted = filesOf(event.clipboardData); if (pasted.length) event.preventDefault(); files.take(pasted); }}
           onFocus={() => setFocused(true)}
           onBlur={() => setFocused(false)}
         />
+        <Attach {...files} />
         <button type="submit" class="send" aria-label="Send" data-testid={thread ? "thread-send" : "send"} disabled={!text.trim()}>
           <Icon name="send" size={18} />
         </button>

@@ -223,6 +223,17 @@ ROOM_ROUTES = (
         },
         needed=("path", "at"),
     ),
+    RoomRoute(
+        "POST",
+        "/api/files",
+        "Give the room a file, as the body, so that a message can name it.",
+        {"name": _TEXT},
+        status=201,
+        needed=("name",),
+    ),
+    RoomRoute(
+        "GET", "/api/files/{file}", "A file of a message.", {"name": _TEXT}, kind="application/octet-stream"
+    ),
     RoomRoute("GET", "/api/pins", "What is pinned, what was pinned last first."),
     RoomRoute("POST", "/api/queue/{job}/retry", "Try a job again.", body=_WHO),
     RoomRoute("POST", "/api/repair", "Repair what healthcheck.sh finds."),

@@ -1,0 +1,145 @@
+"""The files that people paste or drop into messages: `.relay/files/HASH.ending` (docs/entries.md).
+
+Invariant: a file is whole under its name, or not there. What no message names may be removed, once it is old enough
+that nobody is about to send the message.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from relay.base.files import sync_folder
+from relay.config.settings import LiveSettings
+from relay.model import Fault, Refusal
+from relay.room.journal import pages
+from relay.room.parsing import file_names as files
+from relay.store.ports import Store
+
+#: Seconds for which a file waits for the message that names it.
+WAITS_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A file: its id, where it is, its size in bytes, and when it came (Unix seconds)."""
+
+    id: str
+    path: Path
+    size: int
+    at: float
+
+
+class RoomFiles:
+    """The files of one room."""
+
+    def __init__(self, store: Store, settings: LiveSettings) -> None:
+        self._store, self._settings = store, settings
+        self._adding = asyncio.Lock()
+
+    @property
+    def folder(self) -> Path:
+        return self._settings.current.runtime_dir / files.FOLDER
+
+    async def add(self, name: str, data: bytes) -> dict[str, Any]:
+        """Keep a file: `{id, name, type, size, path, reference}`. Raises Refusal."""
+        name = files.clean_name(name)
+        if not data:
+            raise Refusal(f"{name} is empty.", "Choose a file that has something in it.", Fault.MALFORMED)
+        self.check_size(name, len(data))
+        id = f"{hashlib.sha256(data).hexdigest()}.{files.ending_of(name, data)}"
+        path = self.folder / id
+        async with self._adding:
+            if not await asyncio.to_thread(path.exists):
+                await self._make_room(len(data))
+                await asyncio.to_thread(_write, path, data)
+            else:
+                await asyncio.to_thread(os.utime, path)  # it waits for its message anew
+        return {
+            "id": id,
+            "name": name,
+            "type": files.type_of(data),
+            "size": len(data),
+            "path": str(path),
+            "reference": files.reference(name, id),
+        }
+
+    def check_size(self, name: str, size: int) -> None:
+        """Raises Refusal: a file of so many bytes is too large."""
+        most = self._settings.current.room.max_file_bytes
+        if size > most:
+            raise Refusal(
+                f"{files.clean_name(name)} has {size:,} bytes; the largest file has {most:,}.",
+                "Name its path instead, or raise `room.max_file_bytes` in config.json.",
+                Fault.MALFORMED,
+                "too_large",
+            )
+
+    async def read(self, id: str) -> bytes:
+        """The bytes of a file. Raises Refusal."""
+        if files.ID.fullmatch(id):
+            try:
+                return await asyncio.to_thread((self.folder / id).read_bytes)
+            except FileNotFoundError:
+                pass
+        raise Refusal(
+            f"There is no file {id[:80]} here.",
+            "A message names it as `relay-file:ID`. In a room of several relays it is where it was sent.",
+            Fault.UNKNOWN,
+        )
+
+    async def _make_room(self, size: int) -> None:
+        """Raises Refusal where nothing that no message names can be removed."""
+        limits = self._settings.current.room
+        kept = await asyncio.to_thread(lambda: list(_kept(self.folder)))
+        for attempt in range(2):
+            fits = sum(file.size for file in kept) + size <= limits.max_files_bytes
+            if fits and len(kept) < limits.max_files:
+                return
+            if attempt == 0:
+                await self.forget_unnamed()
+                kept = await asyncio.to_thread(lambda: list(_kept(self.folder)))
+        raise Refusal(
+            f"The room has {len(kept):,} files of {sum(file.size for file in kept):,} bytes, and no space for more.",
+            "Delete messages whose files nobody needs, or raise `room.max_files_bytes` and `room.max_files`.",
+            Fault.UNAVAILABLE,
+            "full",
+        )
+
+    async def forget_unnamed(self) -> list[str]:
+        """Remove what no message names, and what was broken off; gives the ids."""
+        before, gone = time.time() - WAITS_S, []
+        for file in await asyncio.to_thread(lambda: list(_kept(self.folder))):
+            if file.at < before and not await self._is_named(file.id):
+                await asyncio.to_thread(file.path.unlink, True)
+                gone.append(file.id)
+        return gone
+
+    async def _is_named(self, id: str) -> bool:
+        word = id.partition(".")[0]
+        return bool(await self._store.read(lambda tx: pages.search(tx, word, limit=1)))
+
+
+def _kept(folder: Path) -> Iterable[Kept]:
+    for path in folder.glob("*") if folder.is_dir() else ():
+        if files.ID.fullmatch(path.name):
+            status = path.stat()
+            yield Kept(path.name, path, status.st_size, status.st_mtime)
+
+
+def _write(path: Path, data: bytes) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.part")
+    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    part.replace(path)
+    sync_folder(path.parent)

@@ -1,0 +1,31 @@
+/** The composer's button for files, and what is pasted or dropped into it. */
+
+import { useRef, useState } from "preact/hooks";
+import { IconButton } from "../ui/bits";
+
+/** The files of a paste or a drop; none where it is text. */
+export const filesOf = (data: DataTransfer | null): File[] => [...(data?.files ?? [])];
+
+/** `insert` puts the files' names into the text. */
+export function useFiles(insert: (text: string) => void): { busy: boolean; take: (files: readonly File[]) => void } {
+  const [busy, setBusy] = useState(false);
+  const take = (files: readonly File[]): void => {
+    if (!files.length) return;
+    setBusy(true);
+    void import("./upload")
+      .then(({ upload }) => upload(files))
+      .then((text) => { if (text) insert(text); })
+      .finally(() => setBusy(false));
+  };
+  return { busy, take };
+}
+
+export function Attach({ busy, take }: { busy: boolean; take: (files: readonly File[]) => void }) {
+  const field = useRef<HTMLInputElement>(null);
+  return (
+    <>
+      <input ref={field} type="file" multiple hidden aria-hidden="true" tabIndex={-1} data-testid="file-field" onChange={(event) => { take([...(event.currentTarget.files ?? [])]); event.currentTarget.value = ""; }} />
+      <IconButton icon="attach" class="attach" label={busy ? "Sending the file…" : "Send a file (or paste or drop it)"} disabled={busy} onClick={() => field.current?.click()} testid="attach" />
+    </>
+  );
+}
