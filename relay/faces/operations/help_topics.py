@@ -27,6 +27,7 @@ _WORK = """\
 get_work() claims the next task: by submit time and priority (1 is first), and only tasks whose dependencies are
 done.
 get_work(task_id) claims this one; wait_seconds waits for one. task_id null: `why` says why there is none.
+A task that a person gave you by a message (`t3`) is yours already: end it with complete_work(task_id="t3").
 End a claim with complete_work(task_id, success, result or
 error_message) or release_work(task_id, reason) (another attempt later). A failure that you report is final.
 - A claim has a lease of 30 minutes that each of your calls extends. Later, `stale_token`: it was given to another.
