@@ -71,16 +71,12 @@ async def test_they_list_show_merge_and_remove(tmp_path: Path, monkeypatch: pyte
         assert (row["conflicts"], row["path"]) == ([], str(one.at("A")))
         status, told, _ = await made.ask("GET", "/api/worktrees/a/diff")
         assert status == 200 and "+x" in told["diff"] and told["base"] == git(one.folder, "rev-parse", "main")
-        assert told["files"] == [
-            {
-                "path": "a.py",
-                "old_path": None,
-                "change": "M",
-                "insertions": 1,
-                "deletions": 20,
-                "binary": False,
-            }
-        ]
+        (file,) = told["files"]
+        assert (file["path"], file["old_path"], file["change"]) == ("a.py", None, "M")
+        assert (file["insertions"], file["deletions"], file["binary"]) == (1, 20, False)
+        # By their contents a person's mark of it is known again.
+        assert file["old"] == git(one.folder, "rev-parse", "main:a.py") and file["new"] != file["old"]
+        assert (file["old_mode"], file["new_mode"], file["uncommitted"]) == ("100644", "100644", True)
         status, told, _ = await made.ask("POST", "/api/worktrees/A/merge")
         assert (status, told["success"]) == (200, True)
         assert told["commit"] == git(one.folder, "rev-parse", "main")
