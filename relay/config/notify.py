@@ -61,7 +61,7 @@ class NotifySettings:
     )
     kinds: tuple[NeedKind, ...] = setting("kinds of needs that are told there; [] = all", ())
     secret: str | None = setting(
-        "what the messages are signed with, `whsec_` and 24 to 64 bytes in base64; null = they are not signed",
+        "what the messages are signed with: 24 to 64 bytes in base64, `whsec_` before them; null = with nothing",
         None,
     )
     secret_env: str | None = setting(
@@ -147,9 +147,9 @@ def url_trouble(url: str, format: object) -> str:
 def secret_trouble(secret: str) -> str:
     """Why nothing can be signed with it; "" = it can. The secret is not in the text."""
     low, high = SECRET_BYTES
-    rule = f"is no secret: {SECRET_MARK} and {low} to {high} bytes in base64"
+    rule = f"is no secret: {low} to {high} bytes in base64, with or without {SECRET_MARK} before them"
     try:
         key = base64.b64decode(secret.removeprefix(SECRET_MARK), validate=True)
     except (binascii.Error, ValueError):
         return rule
-    return "" if secret.startswith(SECRET_MARK) and low <= len(key) <= high else rule
+    return "" if low <= len(key) <= high else rule

@@ -25,11 +25,11 @@ _PROBE = "worktrees_asked"
 
 
 #: Of a worktree that is elsewhere, and of all where no room runs.
-_UNTENDED: dict[str, Any] = {"ports": None, "setup": None, "app": None, "busy": "", "disk": None}
+_NOTHING_RUNS: dict[str, Any] = {"ports": None, "setup": None, "app": None, "busy": "", "disk": None}
 _UNKNOWN: dict[str, Any] = {"commands": {"setup": False, "run": False, "archive": False}, "disk": None}
 
 
-class Tended(Protocol):
+class Desk(Protocol):
     """What the worktrees' desk says of them (`relay.app.worktrees.desk`), which stands above this floor."""
 
     async def rows(self) -> dict[str, dict[str, Any]]: ...
@@ -38,7 +38,7 @@ class Tended(Protocol):
 
 
 class WorktreesService:
-    """One room's worktrees. `watcher`, `protocol` and `tended` are of a running room only: they know why changes are
+    """One room's worktrees. `watcher`, `protocol` and `desk` are of a running room only: they know why changes are
     polled for, whom an agent has the right of way over, and what runs in the worktrees."""
 
     def __init__(
@@ -48,10 +48,10 @@ class WorktreesService:
         actions: WorktreeActions,
         watcher: WorktreeWatcher | None = None,
         protocol: AdvisoryProtocol | None = None,
-        tended: Tended | None = None,
+        desk: Desk | None = None,
     ) -> None:
         self._store, self._registry, self._actions = store, registry, actions
-        self._watcher, self._protocol, self._tended = watcher, protocol, tended
+        self._watcher, self._protocol, self._desk = watcher, protocol, desk
 
     async def state(self) -> dict[str, Any]:
         """`{worktrees: [...], order: [...], trouble, troubles, polling, commands, disk}`."""
@@ -62,9 +62,9 @@ class WorktreesService:
             at_work = {job["agent"] for job in jobs} - registry.turn_trees.keys()
             for row in worktrees:
                 row["working"] |= row["member"] is not None and row["agent"] in at_work
-        more = {} if self._tended is None else await self._tended.rows()
+        more = {} if self._desk is None else await self._desk.rows()
         for row in worktrees:
-            row.update(_UNTENDED if row["member"] is not None else more.get(row["agent"], _UNTENDED))
+            row.update(_NOTHING_RUNS if row["member"] is not None else more.get(row["agent"], _NOTHING_RUNS))
         unread = {name: worktree.trouble for name, worktree in registry.worktrees.items() if worktree.trouble}
         return {
             "worktrees": worktrees,
@@ -72,7 +72,7 @@ class WorktreesService:
             "trouble": registry.trouble or registry.no_main,
             "troubles": {**registry.troubles, **unread},
             "polling": "" if self._watcher is None else self._watcher.polling,
-            **(_UNKNOWN if self._tended is None else self._tended.summary()),
+            **(_UNKNOWN if self._desk is None else self._desk.summary()),
         }
 
     def check(self, agent: str, words: str) -> None:

@@ -34,7 +34,7 @@ from relay.model.orders.board import (
     Status,
     Undo,
 )
-from relay.model.orders.entries import DeleteMessage, EditMessage, OnEntries, Pin, ShowPins, Unpin
+from relay.model.orders.entries import DeleteMessage, EditMessage, OnEntries, Pin, ShowPins, ShowThread, Unpin
 from relay.model.orders.needs import Needing, PutOff, RaiseBudget, ShowNeeds, ShowSince
 from relay.model.orders.review import ApplySuggestion, MarkReviewed, SendReview, ShowReview
 from relay.model.orders.verification import (
@@ -46,7 +46,7 @@ from relay.model.orders.verification import (
     Verify,
     Verifying,
 )
-from relay.model.orders.worktrees import RunApp, SetUp, ShowApps, StopApp, Tending
+from relay.model.orders.worktrees import InWorktrees, RunApp, SetUp, ShowApps, StopApp
 
 
 class ShowWho(Action, word="/who"):

@@ -38,6 +38,8 @@ class Message:
     number: int = 0
     cursor: int = 0
     in_reply_to: str | None = None
+    #: The first entry of the thread that it is in, by its id; None: it answers none.
+    thread: str | None = None
     to: tuple[str, ...] = ()
     job: int | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
@@ -52,6 +54,7 @@ class Message:
             "kind": str(self.kind),
             "body": self.body,
             "in_reply_to": self.in_reply_to,
+            "thread": self.thread,
             "to": list(self.to),
             "job": self.job,
             "meta": dict(self.meta),

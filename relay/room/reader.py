@@ -12,11 +12,10 @@ from relay.log.encoding import dumps
 from relay.log.events import Event
 from relay.log.follow import tail
 from relay.model import Board, Fault, Holds, Message, Refusal
-from relay.room.dispatch import usage
 from relay.room.dispatch.roster import Roster
 from relay.room.dispatch.running import RunningTurns
 from relay.room.dispatch.view_queries import agents_json, asked_in_short
-from relay.room.journal import ledger, pages
+from relay.room.journal import ledger, pages, usage
 from relay.room.journal.frames import SHOWN, TASK_EVENTS, frames_of, latest, summary
 from relay.room.journal.ledger import Q
 from relay.room.journal.pages import IDS_FIX
@@ -60,7 +59,20 @@ class Reader:
         self, *, after: int | None = None, before: int | None = None, limit: int = 100
     ) -> Page:
         """A page, oldest first: behind `after`, or before `before`, or the newest."""
-        return await self._store.read(lambda tx: pages.page(tx, after=after, before=before, limit=limit))
+
+        async def work(tx: Tx) -> Page:
+            return await pages.with_replies(tx, await pages.page(tx, after=after, before=before, limit=limit))
+
+        return await self._store.read(work)
+
+    async def thread(self, place: str, *, limit: int = 100) -> Page:
+        """The thread that the entry at `place` (an id or `m12`) is in."""
+
+        async def work(tx: Tx) -> Page | None:
+            page = await pages.thread(tx, place, limit=limit)
+            return None if page is None else await pages.with_replies(tx, page)
+
+        return _there(await self._store.read(work), place)
 
     async def message(self, id: str) -> Message:
         message = await self._store.read(lambda tx: ledger.message(tx, id))
@@ -70,10 +82,12 @@ class Reader:
 
     async def around(self, place: str, *, limit: int = 100) -> Page:
         """The entry at `place` (an id, `m12` or a cursor) among its neighbours."""
-        page = await self._store.read(lambda tx: pages.around(tx, place, limit=limit))
-        if page is None:
-            raise Refusal(f"There is no message {place[:60]}.", IDS_FIX, Fault.UNKNOWN)
-        return page
+
+        async def work(tx: Tx) -> Page | None:
+            page = await pages.around(tx, place, limit=limit)
+            return None if page is None else await pages.with_replies(tx, page)
+
+        return _there(await self._store.read(work), place)
 
     async def search(self, text: str, *, limit: int = 50) -> list[tuple[Message, str]]:
         """Entries with all the words of `text`, newest first, each with a snippet around the hits."""
@@ -192,3 +206,10 @@ def _asked(message: Row | None) -> dict[str, Any] | None:
     if message is None:
         return None
     return {"number": message["number"], **asked_in_short(message["speaker"], message["body"])}
+
+
+def _there(page: Page | None, place: str) -> Page:
+    """The page. Raises Refusal where there is none."""
+    if page is None:
+        raise Refusal(f"There is no message {place[:60]}.", IDS_FIX, Fault.UNKNOWN)
+    return page

@@ -27,6 +27,7 @@ WORDS = {
     "keys": ["list"],
     "log": ["--no-follow"],
     "explore": ["list"],
+    "review": ["--help"],  # no agent has a branch there
     "merge": ["base.py", "ours.py", "theirs.py"],
     "verify-policy": ["list"],
     "timeline": ["log"],

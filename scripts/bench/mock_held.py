@@ -141,5 +141,9 @@ class MockHeld:
         if task is None:
             error = {"code": "not_found", "message": f"There is no task #{number}.", "fix": ""}
             return web.json_response({"error": error}, status=404)
-        nothing: Json = {"input_data": None, "result": None, "history": [], "more": False}
+        cost = dict.fromkeys(
+            ("turns", "input", "cache_write", "cache_read", "output", "usd", "shared", "seconds"), 0
+        )
+        work: Json = {"conversation": [], "changes": [], "branch": None, "verifications": [], "cost": cost}
+        nothing: Json = {"input_data": None, "result": None, "history": [], "more": False, "work": work}
         return web.json_response({"task": task | nothing | self.stories.get(number, {})})

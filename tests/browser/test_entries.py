@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.async_api import Browser, expect
 
 from tests.browser.person import PHONE, Person, shot
+from tests.e2e.test_worktrees import in_git
+from tests.git.repository import commit
 from tests.outside import ECHO, agent, room, settings
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -100,3 +103,86 @@ async def test_what_is_pinned_stands_on_top_folded(chromium: Browser, tmp_path: 
             await expect(person.page.get_by_test_id("pins")).to_have_count(0)
         await ann.leave()
         await bob.leave()
+
+
+async def test_a_thread_opens_beside_and_is_answered_there(chromium: Browser, tmp_path: Path) -> None:
+    folder = tmp_path / "room"
+    folder.mkdir()
+    (folder / "echo.yaml").write_text(ECHO)
+    async with room(folder, settings(agent("AVA"), agent("BEN"))) as house:
+        await house.start()
+        ann = await Person.arrive(chromium, house, "ann", viewport={"width": 1400, "height": 900})
+        bob = await Person.arrive(chromium, house, "bob", viewport=PHONE, color_scheme="dark")
+        asked = await ann.say("@AVA which database?")
+        place = f"#{await asked.get_attribute('id')}"
+        await ann.sees("AVA heard", "AVA")
+        # The one answer of whom was asked is no conversation.
+        await expect(asked.get_by_test_id("replies")).to_have_count(0)
+        await asked.focus()
+        await asked.get_by_test_id("answer-beside").click()
+        panel = ann.page.get_by_test_id("thread")
+        field = ann.page.get_by_test_id("thread-composer")
+        await expect(field).to_be_focused()
+        await expect(panel.get_by_test_id("thread-entry")).to_have_count(2)
+        await field.press_sequentially("@BE")
+        await field.press("Tab")
+        await field.press_sequentially("is that right?")
+        await field.press("Enter")
+        await expect(panel.get_by_test_id("thread-entry")).to_have_count(4)
+        await expect(panel.get_by_test_id("thread-entry").last).to_contain_text(
+            "BEN heard @BEN is that right?"
+        )
+        await expect(ann.page.locator(place).get_by_test_id("replies")).to_have_text("3 replies")
+        await shot(ann.page, "thread")
+        await field.press("Escape")
+        await expect(panel).to_have_count(0)
+        await expect(ann.page.locator(place)).to_be_focused()
+
+        replies = bob.page.locator(place).get_by_test_id("replies")
+        await expect(replies).to_have_text("3 replies")
+        await replies.click()
+        await expect(bob.page.get_by_test_id("thread-entry")).to_have_count(4)
+        assert not await bob.page.evaluate("document.documentElement.scrollWidth > innerWidth")
+        await shot(bob.page, "thread-phone")
+        await bob.page.get_by_test_id("thread-close").click()
+        # As it was read, not only as it came.
+        await bob.reload()
+        await expect(replies).to_have_text("3 replies")
+        # Who answers in the room answers in the thread too.
+        answer = await house.reply_to((await asked.get_attribute("id") or "")[2:], "AVA")
+        await house.post("@AVA more, please", name="ann", in_reply_to=answer["id"])
+        await expect(replies).to_have_text("5 replies")
+        await ann.leave()
+        await bob.leave()
+
+
+async def test_a_file_with_lines_leads_to_the_code_as_of_then(chromium: Browser, tmp_path: Path) -> None:
+    folder = tmp_path / "room"
+    folder.mkdir()
+    (folder / "said.yaml").write_text(
+        '- say: "It is in `src/app.ts:41-43`, and see https://example.com/a.py:12."\n'
+    )
+    async with room(folder, settings(agent("AVA", "said.yaml"))) as house:
+        in_git(folder)
+        commit(folder, {"src/app.ts": "".join(f"function f{n}() {{\n  return {n};\n}}\n" for n in range(60))})
+        await house.start()
+        desk: dict[str, Any] = {"viewport": {"width": 1400, "height": 900}}
+        for name, how in (("ann", desk), ("bob", {"viewport": PHONE, "color_scheme": "dark"})):
+            person = await Person.arrive(chromium, house, name, **how)
+            said = await person.say(f"{name} asks @AVA of src/app.ts:4 at 12:30")
+            await expect(said.locator("a.place")).to_have_text("src/app.ts:4")
+            answer = await house.reply_to((await said.get_attribute("id") or "")[2:], "AVA")
+            row = person.page.locator(f"#e-{answer['id']}")
+            await expect(row.locator("code a.place")).to_have_text("src/app.ts:41-43")
+            await expect(row.locator("a.place")).to_have_count(1)
+            await row.locator("a.place").click()
+            panel = person.page.get_by_test_id("code-panel")
+            await expect(panel.locator(".lit-line")).to_have_count(3)
+            await expect(panel.locator('[data-line="41"]')).to_contain_text("return 13")
+            await expect(panel.locator(".hljs-keyword").first).to_be_visible()
+            await expect(panel).to_contain_text("in the worktree of AVA")
+            await shot(person.page, f"code-{name}")
+            assert not await person.page.evaluate("document.documentElement.scrollWidth > innerWidth")
+            await person.page.keyboard.press("Escape")
+            await expect(panel).to_have_count(0)
+            await person.leave()

@@ -9,6 +9,7 @@ import pytest
 from playwright.async_api import Browser, Locator, expect
 
 from tests.browser.person import Person
+from tests.browser.test_look import PALE, UNNAMED
 from tests.git.repository import commit, git
 from tests.outside import agent, eventually, room, settings
 
@@ -126,6 +127,11 @@ async def test_a_branch_is_read_through_and_lands_as_one_commit(chromium: Browse
         await expect(page.get_by_test_id("review-done")).to_have_text("0 of 3 reviewed")
         (place / "src/cart.py").write_text(LIST.replace("list", "tuple"))
         await expect(page.get_by_test_id("outdated")).to_have_count(1)
+
+        # Everything has a name, and every text stands out, in both colour schemes.
+        for scheme in ("light", "dark"):
+            await page.emulate_media(color_scheme=scheme)
+            assert await page.evaluate(UNNAMED) == [] and await page.evaluate(PALE) == [], scheme
 
         # From there to the main branch, as one commit.
         await page.get_by_test_id("review-squash").click()

@@ -72,6 +72,9 @@ async def test_a_person_runs_the_app_of_a_branch_and_mends_a_setup(
         await expect(printed).to_contain_text("serving on")
         await expect(printed).to_contain_text("made for AVA")
         assert await ann.page.evaluate("document.scrollingElement.scrollWidth - innerWidth") <= 0
+        await ann.page.set_viewport_size({"width": 390, "height": 844})
+        await expect(printed).to_be_visible()
+        assert await ann.page.evaluate("document.scrollingElement.scrollWidth - innerWidth") <= 0
         await ava.get_by_test_id("app-stop").click()
         await expect(run).to_be_visible()
         await expect(link).to_have_count(0)

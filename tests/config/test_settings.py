@@ -88,8 +88,14 @@ def test_a_whole_number_is_a_number_and_settings_cannot_be_changed() -> None:
 @pytest.mark.parametrize(
     ("tree", "said"),
     [
-        ({"ui": {"prot": 1}}, "ui.prot: unknown key; allowed: allowed_hosts, host, port; nearest: ui.port"),
-        ({"ui": {"PORT": 1}}, "ui.PORT: unknown key; allowed: allowed_hosts, host, port; nearest: ui.port"),
+        (
+            {"ui": {"prot": 1}},
+            "ui.prot: unknown key; allowed: allowed_hosts, editor, host, port; nearest: ui.port",
+        ),
+        (
+            {"ui": {"PORT": 1}},
+            "ui.PORT: unknown key; allowed: allowed_hosts, editor, host, port; nearest: ui.port",
+        ),
         ({"ui": {"port": "4173"}}, 'ui.port: found "4173" (text); allowed: a whole number from 0 to 65535'),
         (
             {"ui": {"port": 70000}},

@@ -95,3 +95,42 @@ async def test_pins_are_the_same_everywhere(tmp_path: Path) -> None:
         }
         status, done = await told.ask("POST", f"/api/messages/{number}/unpin", json={"name": "bob"})
         assert status == 200 and done["success"] and (await told.get("/api/pins"))["pins"] == []
+
+
+async def test_a_thread_is_the_same_everywhere(tmp_path: Path) -> None:
+    folder = tmp_path / "room"
+    folder.mkdir()
+    (folder / "asks.yaml").write_text('- say: "{context}"\n')
+    async with room(folder, settings(agent("AVA"), agent("BEN", "asks.yaml"))) as told:
+        await told.start()
+        root = await told.post("@AVA which database?")
+        answer = await told.reply_to(root["id"], "AVA")
+        await told.post("@AVA something else")
+        asked = await told.post("@BEN is that right?", name="bob", in_reply_to=answer["id"])
+
+        heard = await told.reply_to(asked["id"], "BEN")
+        assert "[ann, in this thread] @AVA which database?\n[AVA, in this thread] AVA heard" in heard["body"]
+
+        page = await told.get(f"/api/transcript?thread=m{answer['number']}")
+        assert [entry["id"] for entry in page["entries"]] == [
+            root["id"],
+            answer["id"],
+            asked["id"],
+            heard["id"],
+        ]
+        assert [entry["thread"] for entry in page["entries"]] == [None, *([root["id"]] * 3)]
+        assert page["entries"][0]["replies"] == 3 and page["more"] is False
+        assert (await told.get(f"/api/transcript?thread={root['id']}&limit=2"))["more"] is True
+        shown = await told.relay("message", "thread", root["id"])
+        assert shown.code == 0 and shown.out.splitlines()[0] == f"m{root['number']} ann: @AVA which database?"
+        command = await told.post(f"/thread m{asked['number']}")
+        said = (await told.reply_to(command["id"], "RELAY"))["body"]
+        assert [line.split("**")[1] for line in said.splitlines() if line.startswith("- m")] == [
+            "ann",
+            "AVA",
+            "bob",
+            "BEN",
+        ]
+        for wrong in ("thread=m999", "thread=m1&after=0"):
+            status, refused = await told.ask("GET", f"/api/transcript?{wrong}")
+            assert status in (400, 404) and refused["error"]["fix"]

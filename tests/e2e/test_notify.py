@@ -202,6 +202,9 @@ async def test_each_need_is_told_once_over_failures_and_kills(tmp_path: Path) ->
         ran = await told.relay("notify", "test", "team", "--json")
         assert ran.code == 1 and "it redirects to 127.0.0.1, which is not followed" in ran.out
         assert outside.at("/elsewhere") == []
+        del told.env["PHONE"]
+        ran = await told.relay("notify", "test", "phone")
+        assert ran.code == 1 and "PHONE is not set in the environment of this command" in ran.out
         ran = await told.relay("notify", "test", "nobody")
         assert ran.code == 2 and "it has: desk, phone, team" in ran.err
 

@@ -253,8 +253,8 @@ async def test_archive_runs_before_a_worktree_goes_and_a_full_disk_makes_none(op
     # Full: another agent gets none, and the room says what could go.
     (top / "tools" / "large").write_bytes(os.urandom(3_000_000))
     told["agents"].insert(0, {**told["agents"][0], "name": "BEN"})
-    one.configure(told)
     await one.script("stop.sh")
+    one.configure(told)
     await one.start()
     await one.until_said(r"No new worktree is made: .*Landed and idle: AVA \(3 MB\)", speaker="RELAY")
     listed = await one.get("/api/worktrees")
@@ -294,3 +294,42 @@ async def test_nothing_runs_where_nothing_is_configured(open_room: Open) -> None
     assert done.code == 1 and "No setup is configured." in done.all
     ava = one.runtime / "worktrees" / "ava"
     assert Path(git(ava, "rev-parse", "--absolute-git-dir"), "relay-worktree.json").is_file()
+
+
+async def test_a_turn_and_an_app_wait_for_the_setup_also_over_a_killed_daemon(open_room: Open) -> None:
+    one = await opened(open_room)
+    told = json.loads(one.path.read_text())
+    gate, begun = one.folder / "gate", one.folder / "begun"
+    slow = f"echo $RELAY_AGENT >> {begun}; while [ ! -f {gate} ]; do sleep 0.05; done; {SETUP}"
+    told["worktrees"]["setup"] = slow.replace("mkdir", "mkdir -p")
+    told["agents"] = told["agents"][:1]
+    one.configure(told)
+    await one.start()
+    await until(one, "AVA", "setup", "running")
+    posted = await one.post("@AVA begin")
+    await one.until_job(posted["id"], "AVA", "active")
+    ran = await one.ask("POST", "/api/worktrees/AVA/run", json={"name": "ann"})
+    assert ran[1]["success"]
+    assert (await row(one, "AVA"))["app"]["state"] == "starting"
+
+    # Cut off, it is begun again; the app was of the daemon that died.
+    one.kill()
+    await one.start()
+    await until(one, "AVA", "setup", "running")
+    assert begun.read_text() == "AVA\nAVA\n" and (await row(one, "AVA"))["app"] is None
+    assert not [each for each in await one.entries() if each["in_reply_to"] == posted["id"]]
+    gate.touch()
+    said = (await one.reply_to(posted["id"], "AVA"))["body"]
+    assert "env file: True tools: True" in said
+    assert (await row(one, "AVA"))["setup"]["state"] == "done"
+
+    # One that hangs is ended, with what it started.
+    told["worktrees"] |= {"setup": "sleep 600 & sleep 601", "setup_timeout_s": 1}
+    one.configure(told)
+
+    async def hangs() -> bool:
+        ran = await one.relay("worktrees", "setup", "AVA", "--name", "ann")
+        return "the setup failed: it was ended after 1 s" in ran.all.lower()
+
+    await eventually(hangs, "a setup that is ended", every_s=1.0)
+    assert marked(one) == []

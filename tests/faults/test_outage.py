@@ -37,6 +37,7 @@ NO_DATABASE = {
     ("post", "/api/sign-out"),
     ("get", "/api/worktrees"),
     ("get", "/api/worktrees/{agent}/diff"),
+    ("get", "/api/worktrees/{agent}/app"),
     ("post", "/api/inbox/take"),  # no turn runs, so there is nothing to take and nothing to record
     ("post", "/api/inbox/heard"),
     ("post", "/api/guard"),  # an edit is never held up by what cannot be asked: it says so (docs/guard.md)

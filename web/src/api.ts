@@ -145,6 +145,7 @@ export const api = {
   newest: (limit: number) => page({ limit }),
   before: (cursor: string, limit: number) => page({ before: cursor, limit }),
   after: (cursor: string, limit: number) => page({ after: cursor, limit }),
+  thread: (idOrNumber: string, limit: number) => page({ thread: idOrNumber, limit }),
   around: (idOrNumber: string, limit: number) => page({ around: idOrNumber, limit }),
   queue: async (limit: number, state = "") =>
     (await call<{ jobs: Job[] }>("GET", `/api/queue${query({ state, limit })}`)).jobs,

@@ -2,8 +2,8 @@
 
 import { api as first, call, entry, query, quote, signed } from "./api";
 import type { Advisory, Sample } from "./airspace_types";
-import type { Task, TaskDetail } from "./coordination_types";
-import type { Agent, Hit } from "./types";
+import type { Imported, Task, TaskDetail, TaskPatch } from "./coordination_types";
+import type { Agent, CodeThen, Hit } from "./types";
 import type { Checkpoint, FileView, Heads, MomentDiff, Rewound, TakenBack, TreeView, WholeEvent } from "./timeline_types";
 import type { PlacedConflict } from "./conflicts/types";
 import type { VariantDiff } from "./explore/types";
@@ -28,8 +28,11 @@ export const api = {
   agentSet: (agent: string, patch: Partial<Pick<Agent, "model" | "effort" | "enabled">>) =>
     call<object>("PATCH", `/api/agents/${quote(agent)}`, signed(patch)),
   addTask: (title: string) => call<{ task: Task }>("POST", "/api/tasks", signed({ title })),
-  setTask: (number: number, patch: Partial<Pick<Task, "status" | "title">>) =>
-    call<object>("PATCH", `/api/tasks/${number}`, signed(patch)),
+  setTask: (number: number, patch: TaskPatch) => call<object>("PATCH", `/api/tasks/${number}`, signed(patch)),
+  /** `to`: the agent (null = whoever is free), the column, the priority. */
+  someTasks: (tasks: readonly number[], action: "give" | "move" | "priority" | "archive", to: string | null) =>
+    call<{ reason?: string }>("POST", "/api/tasks/some", signed({ tasks, action, to })),
+  importIssues: (issues: unknown) => call<Imported>("POST", "/api/tasks/import", signed({ issues })),
   /** The tasks that somebody works on. */
   claimed: async () => (await call<{ tasks: Task[] }>("GET", "/api/tasks?status=in_progress")).tasks,
   task: async (number: number) => (await call<{ task: TaskDetail }>("GET", `/api/tasks/${number}`)).task,
@@ -41,7 +44,7 @@ export const api = {
   markAdvisory: (id: string, mark: Advisory["mark"]) =>
     call<Advisory>("POST", `/api/airspace/advisories/${quote(id)}/mark`, signed({ mark })),
   worktreeRuns: (agent: string) => call<WorktreeRuns>("GET", `/api/worktrees/${quote(agent)}/app`),
-  tendWorktree: (agent: string, what: "run" | "stop" | "setup") =>
+  runInWorktree: (agent: string, what: "run" | "stop" | "setup") =>
     call<{ reason?: string }>("POST", `/api/worktrees/${quote(agent)}/${what}`, signed({})),
   worktreeDiff: (agent: string) => call<WorktreeDiff>("GET", `/api/worktrees/${quote(agent)}/diff`),
   mergeProposal: (agent: string, method: MergeMethod) =>
@@ -104,5 +107,6 @@ export const api = {
   applySuggestion: (agent: string, comment: string, undo: boolean) => call<{ reason?: string }>("POST", `/api/review/${quote(agent)}/apply`, signed({ comment, undo })),
   takeFromQueue: (agent: string) => call<{ reason?: string }>("POST", `/api/landing/${quote(agent)}/cancel`, signed({})),
   requireLanding: (required: boolean) => call<object>("PATCH", "/api/landing", signed({ required })),
+  code: (path: string, at: string, lines: string) => call<CodeThen>("GET", `/api/code${query({ path, at, lines })}`),
   undoTasks: () => call<object>("POST", "/api/tasks/undo", signed({})),
 };

@@ -1,6 +1,8 @@
 /** The shapes of docs/coordination.md: tasks, locks and sessions. */
 
 import type { Time } from "./basic_types";
+import type { Verification } from "./landing/types";
+import type { Job } from "./types";
 
 export type TaskStatus = "pending" | "in_progress" | "done";
 
@@ -28,8 +30,47 @@ export interface Task {
   error_message?: string | null;
   /** Why it stands where it stands. */
   note?: string | null;
-  /** What a claim locks with it. */
+  /** What it will touch; a session's claim locks it. */
   files?: string[];
+  /** What stands below its title, Markdown. */
+  body?: string;
+  /** The messages by which people gave it to agents, the last behind. */
+  given?: { message: string; number: number; agent: string }[];
+  /** The address of the issue that it was imported from. */
+  source?: string | null;
+}
+
+/** What a task led to (docs/board.md). */
+export interface TaskWork {
+  conversation: { id: string; number: number; speaker: string; kind: string; at: Time; text: string; jobs: Job[] }[];
+  changes: { message: string; agent: string; at: Time; branch: string; files: number; insertions: number; deletions: number }[];
+  branch: {
+    agent: string; branch: string | null; ahead: number; behind: number; files: number; insertions: number; deletions: number;
+    changed: { path: string; change: string; insertions: number; deletions: number }[];
+  } | null;
+  verifications: Verification[];
+  /** Of the turns that have ended; `shared` of them answered other messages too. */
+  cost: { turns: number; input: number; cache_write: number; cache_read: number; output: number; usd: number; shared: number; seconds: number };
+}
+
+/** What is changed of a task. */
+export interface TaskPatch {
+  status?: TaskStatus;
+  title?: string;
+  description?: string;
+  priority?: number;
+  files?: string[];
+  depends_on?: number[];
+}
+
+/** What an import did. */
+export interface Imported {
+  reason: string;
+  made: number[];
+  updated: number[];
+  unchanged: number[];
+  kept: number[];
+  refused: { entry: string | number; reason: string }[];
 }
 
 /** The whole of a task: GET /api/tasks/NUMBER. */
@@ -39,6 +80,7 @@ export interface TaskDetail extends Task {
   history: { id: string; at: string; by: string | null; change: string; status: string; note: string | null }[];
   /** The history begins later than the task. */
   more: boolean;
+  work: TaskWork;
 }
 
 /** A lock that somebody holds (docs/coordination.md). */

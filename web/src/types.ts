@@ -91,10 +91,31 @@ export interface Entry {
   kind: Kind;
   body: string;
   in_reply_to: string | null;
+  /** The entry that began the thread that it is in. */
+  thread?: string | null;
+  /** How many entries are in the thread that it began; only where the page read it. */
+  replies?: number;
   to: string[];
   job: number | null;
   meta: Meta;
   cursor: string;
+}
+
+/** Code as it stood when a message was written. */
+export interface CodeThen {
+  path: string;
+  message: string;
+  /** An agent's name, or `main`. */
+  of: string;
+  branch: string | null;
+  commit: string | null;
+  uncommitted: boolean | null;
+  first: number | null;
+  last: number | null;
+  start: number;
+  total: number;
+  lines: string[];
+  cut: boolean;
 }
 
 /** An entry that is kept on top of the room. */

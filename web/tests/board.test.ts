@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { aboutTasks, changed, ordered, remarks, waitsFor } from "../src/state/board";
+import { ALL, fits, NOBODY, type Filter } from "../src/board/fits";
+import { aboutTasks, changed, givenState, ordered, remarks, waitsFor } from "../src/state/board";
 import type { Task } from "../src/coordination_types";
+import type { Job, JobState } from "../src/types";
 
 const NOW = Date.parse("2027-01-15T08:00:00Z");
 const iso = (seconds: number): string => new Date(NOW + seconds * 1000).toISOString();
@@ -60,5 +62,39 @@ describe("the board", () => {
     [task(1, { status: "done", lease_until: iso(90) }), []],
   ])("says what calls for somebody (%#)", (one, said) => {
     expect(remarks(one, [one], NOW).map((remark) => `${remark.tone} ${remark.text}`)).toEqual(said);
+  });
+});
+
+describe("which cards are shown", () => {
+  const list = [
+    task(1, { title: "Mend the roof", description: "Mend the roof\n\nIt leaks over the stage.", files: ["src/roof.py"] }),
+    task(2, { status: "in_progress", assignee: "AVA" }),
+    task(3, { badge: "blocked" }),
+    task(4, { status: "done", badge: "dead", assignee: "BEN", source: "https://example.org/issues/9" }),
+  ];
+  const found = (by: Partial<Filter>): number[] => numbers(list.filter((one) => fits(one, { ...ALL, ...by })));
+  it("by state, by who has it, by words of all that they say", () => {
+    expect(found({})).toEqual([1, 2, 3, 4]);
+    expect(found({ state: "pending" })).toEqual([1, 3]);
+    expect(found({ state: "blocked" })).toEqual([3]);
+    expect(found({ state: "failed" })).toEqual([4]);
+    expect(found({ who: "AVA" })).toEqual([2]);
+    expect(found({ who: NOBODY })).toEqual([1, 3]);
+    expect(found({ words: "STAGE roof.py" })).toEqual([1]);
+    expect(found({ words: "t2" })).toEqual([2]);
+    expect(found({ words: "issues/9" })).toEqual([4]);
+    expect(found({ words: "stage", who: "AVA" })).toEqual([]);
+  });
+});
+
+describe("a task that was given", () => {
+  const job = (state: JobState, more: Partial<Job> = {}): Job => ({ id: 7, message_id: "m-1", agent: "AVA", state, attempts: 1, reason: null, error_class: null, created_at: iso(0), not_before: null, started_at: null, ended_at: null, answer_id: null, folded_into: null, ...more });
+  const one = task(1, { status: "in_progress", assignee: "AVA", given: [{ message: "m-0", number: 2, agent: "BEN" }, { message: "m-1", number: 4, agent: "AVA" }] });
+  it("says how its message stands, and asks when that is answered", () => {
+    expect(givenState(one, new Map([[7, job("active")]]))).toBe("active");
+    expect(givenState(one, new Map([[7, job("done", { agent: "BEN" })]]))).toBe(null);
+    expect(givenState({ ...one, assignee: "ann" }, new Map([[7, job("done")]]))).toBe(null);
+    expect(remarks(one, [], NOW, "done").map((said) => said.text)).toEqual(["AVA has answered: is it done?"]);
+    expect(remarks(task(2, { given: one.given, note: "AVA was skipped." }), [], NOW).map((said) => said.text)).toEqual(["AVA was skipped."]);
   });
 });

@@ -22,7 +22,7 @@ from relay.config.command_line import script
 from relay.config.loading import load_for_command
 from relay.config.settings import AgentSettings, Settings
 from relay.model import Availability, Hears
-from relay.room.dispatch.usage import Used, dollars
+from relay.room.journal.usage import Used, dollars
 
 #: Seconds that the room may take.
 ANSWER_S = 30.0

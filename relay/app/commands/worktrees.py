@@ -24,7 +24,7 @@ from urllib.parse import urlencode
 from relay.app.runtime import instance
 from relay.app.runtime.daemon_requests import ask_daemon, author_of
 from relay.app.runtime.git_person import git_person
-from relay.app.worktrees.terminal import TENDED, follow, printed, stands_with, taken
+from relay.app.worktrees.terminal import RUNNING, follow, printed, stands_with, taken
 from relay.base.files import read_regular
 from relay.base.terminal_text import fail, indented, safe, tame
 from relay.config.command_line import command, script
@@ -49,7 +49,18 @@ def _unknown(agent: str) -> CannotDo:
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    actions = ("list", "order", "show", "merge", "takeback", "discard", "restore", "abort", "remove", *TENDED)
+    actions = (
+        "list",
+        "order",
+        "show",
+        "merge",
+        "takeback",
+        "discard",
+        "restore",
+        "abort",
+        "remove",
+        *RUNNING,
+    )
     what = "what to do (list); order: in which order to merge, so that the fewest are set back; "
     what += "takeback: take a merge back from the main branch; "
     what += "abort: give up a merge of the main branch into the agent's own; "
@@ -149,7 +160,7 @@ async def _do(settings: Settings, args: argparse.Namespace, *, preview: bool = F
         raise CannotDo(f"{error}, so it is not known whether the room runs") from error
     if record is not None:
         return await _ask_room(settings, args, by, text, preview)
-    if args.action in TENDED:
+    if args.action in RUNNING:
         raise CannotDo(f"the room is not running; start it with {script('scripts/start.sh')}")
     from relay.airspace.worktrees.merging.proposal import MergeOptions
 

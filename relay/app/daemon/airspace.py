@@ -76,7 +76,7 @@ class WorktreeParts:
         self.actions = WorktreeActions(self.registry, self.branch_updates)
         self.watcher = WorktreeWatcher(self.registry)
         self.turns = TurnWorktrees(self.registry, self.branch_updates)
-        self.desk = room.tended = WorktreeDesk(store, settings, self.registry, live)
+        self.desk = room.desk = WorktreeDesk(store, settings, self.registry, live)
 
     async def run(self) -> None:
         """Make the worktrees, and watch them for ever."""

@@ -13,6 +13,7 @@ import relay
 from relay import faces
 from relay.app.attach.routes import AttachRoutes
 from relay.app.daemon.parts import Parts
+from relay.app.entries.code import CodeLook
 from relay.app.entries.routes import EntryRoutes
 from relay.app.guard.inbox_routes import InboxRoutes
 from relay.app.needs.routes import NeedRoutes
@@ -134,7 +135,8 @@ def _app(parts: Parts) -> web.Application:
     app.add_routes(NeedRoutes(parts.store, parts.needs, actions, reader).table())
     app.add_routes(ReviewRoutes(parts.reviews, actions, reader).table())
     most = parts.settings.current.workspace.max_entry_bytes
-    app.add_routes(EntryRoutes(parts.store, actions, reader, max_entry=most).table())
+    code = CodeLook(parts.store, parts.moments, worktrees.registry)
+    app.add_routes(EntryRoutes(parts.store, actions, code, reader, max_entry=most).table())
     app.add_routes(LockRoutes(parts.room, reader).table())
     app.add_routes(TaskRoutes(parts.store, parts.room, parts.board, worktrees.registry, reader).table())
     app.add_routes(WorktreeRoutes(service, reader).table())

@@ -53,7 +53,7 @@ from relay.app.wiring.memory.turn_memories import TurnMemories
 from relay.app.wiring.room_actions import TimelineActions
 from relay.app.wiring.timeline import TimelineRecording
 from relay.app.wiring.timeline_journal import TimelineJournal
-from relay.app.worktrees.desk import TendingOrders
+from relay.app.worktrees.desk import ShownApps
 from relay.base.durations import now_iso
 from relay.base.git_checkouts import top_of
 from relay.config.settings import LiveSettings, Settings
@@ -278,7 +278,7 @@ class Parts:
                 actions.Exploring: ExplorationActions(settings, registry),
                 actions.Verifying: self.verification.orders,
                 actions.Needing: self.needs,
-                actions.Tending: TendingOrders(self.worktrees.desk.apps),
+                actions.InWorktrees: ShownApps(self.worktrees.desk.apps),
             },
         )
         self.steward = Steward(

@@ -49,11 +49,12 @@ class DaemonHooks(TurnHooks):
         if self._landings is not None:
             await self._landings.catch_up()
         # First: what a setup writes is no change of the turn's.
-        told, env = await self._worktrees.desk.before_turn(plan.agent)
+        told = await self._worktrees.desk.before_turn(plan.agent)
         place = await self._worktrees.turns.before_turn(plan.agent, take_main=take_main, exact=exact)
         if place is None:
             return None
         await self._timeline.turn_began(plan, place)
+        env = await self._worktrees.desk.setups.agent_env(plan.agent)
         notes = [place.note, told, await self._timeline.taken_back(plan.agent)]
         return replace(place, note="\n\n".join(filter(None, notes)), env=env)
 

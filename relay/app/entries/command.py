@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Sequence
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from relay.app.runtime.daemon_requests import agents_key, ask_daemon, author_of, state_of
 from relay.app.runtime.git_person import git_person
@@ -42,6 +43,8 @@ def main(words: Sequence[str]) -> int:
     return 0 if done.get("success", True) else 1
 
 
+#: The lines behind a path: `src/app.py:12-20`.
+_PLACE = re.compile(r":[0-9]+(?:-[0-9]+)?$")
 _WRITES = ("edit", "delete", "pin", "unpin")
 
 
@@ -49,6 +52,12 @@ def _asked(args: argparse.Namespace, author: dict[str, Any]) -> tuple[str, dict[
     """The path of the request, and its body, None = a GET."""
     if args.do == "pins":
         return "/api/pins", None
+    if args.do == "code":
+        path, _, lines = args.place.rpartition(":") if _PLACE.search(args.place) else (args.place, "", "")
+        asked = {"path": path, "at": args.message, **({"lines": lines} if lines else {})}
+        return f"/api/code?{urlencode(asked)}", None
+    if args.do == "thread":
+        return f"/api/transcript?{urlencode({'thread': args.message, 'limit': 1000})}", None
     at = f"/api/messages/{quote(args.message, safe='')}"
     match args.do:
         case "edit":
@@ -65,6 +74,16 @@ def _text(do: str, done: dict[str, Any]) -> str:
     if do == "pins":
         lines = [f"m{pin['number']} {pin['speaker']}: {safe_line(pin['body'], 200)}" for pin in done["pins"]]
         return "\n".join(lines) or "Nothing is pinned."
+    if do == "code":
+        numbered = enumerate(done["lines"], done["start"])
+        marks = range(done["first"] or 0, (done["last"] or -1) + 1)
+        new = ", in no commit" if done["uncommitted"] else ""
+        head = (
+            f"{done['path']} of {done['of']} at {done['message']} ({(done['commit'] or 'unknown')[:12]}{new})"
+        )
+        return "\n".join([head, *(f"{'>' if n in marks else ' '}{n:5} {line}" for n, line in numbered)])
+    if do == "thread":
+        return "\n".join(f"m{each['number']} {each['speaker']}: {each['body']}" for each in done["entries"])
     return "\n".join(f"{safe_line(each['ts'])}  {each['body']}" for each in done["versions"])
 
 
@@ -81,6 +100,10 @@ def _parser() -> argparse.ArgumentParser:
     _of_one(commands, "pin", "keep a message on top of the room")
     _of_one(commands, "unpin", "take a pinned message down")
     _command(commands, "pins", "show what is pinned")
+    _of_one(commands, "thread", "show a message with what it answers and what answers it")
+    _of_one(commands, "code", "show the code that a message speaks of, as it stood then").add_argument(
+        "place", metavar="PATH[:LINES]", help="like src/app.py:12-20"
+    )
     _of_one(commands, "versions", "show what a message said before it was changed")
     return parser
 

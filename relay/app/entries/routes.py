@@ -10,9 +10,10 @@ from collections.abc import Callable
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+from relay.app.entries.code import CodeLook, span_of
 from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.middleware import CREDENTIAL
-from relay.faces.http.requests.parsing import Body, Query
+from relay.faces.http.requests.parsing import Body, Query, bad
 from relay.faces.http.requests.reader import RequestReader
 from relay.faces.http.routes.room import message_bytes
 from relay.model import Fault, Refusal
@@ -20,6 +21,7 @@ from relay.model.actions import Action, DeleteMessage, EditMessage, Pin, Unpin
 from relay.room.entries import pins
 from relay.room.entries.changes import FIX, versions
 from relay.room.journal.pages import IDS_FIX, row_at
+from relay.room.journal.values import message_of_row
 from relay.room.person_actions import PersonActions
 from relay.store.ports import Row, Store, Tx
 
@@ -28,9 +30,10 @@ class EntryRoutes:
     """The handlers. `max_entry`: bytes of a message."""
 
     def __init__(
-        self, store: Store, actions: PersonActions, reader: RequestReader, *, max_entry: int
+        self, store: Store, actions: PersonActions, code: CodeLook, reader: RequestReader, *, max_entry: int
     ) -> None:
-        self._store, self._actions, self._reader, self._max_entry = store, actions, reader, max_entry
+        self._store, self._actions, self._code = store, actions, code
+        self._reader, self._max_entry = reader, max_entry
 
     def table(self) -> list[web.RouteDef]:
         return [
@@ -40,6 +43,7 @@ class EntryRoutes:
             web.post("/api/messages/{message}/pin", self._order(Pin)),
             web.post("/api/messages/{message}/unpin", self._order(Unpin)),
             web.get("/api/pins", self.pins),
+            web.get("/api/code", self.code),
         ]
 
     async def versions(self, request: web.Request) -> web.Response:
@@ -68,6 +72,16 @@ class EntryRoutes:
         rows = await self._store.read(pins.pinned)
         return answer({"pins": [pins.as_json(row) for row in rows]})
 
+    async def code(self, request: web.Request) -> web.Response:
+        """`?path=&at=&lines=`: the code that the message `at` speaks of, as it stood then."""
+        query = Query(request, "path", "at", "lines")
+        path, place = query.text("path"), query.text("at")
+        if not path or not place:
+            raise bad("path and at are needed.", "Ask with `?path=src/app.py&at=m12&lines=3-7`.")
+        lines = span_of(query.text("lines"))
+        row = await self._store.read(lambda tx: row_at(tx, place))
+        return answer(await self._code.at(message_of_row(_there(row, place)), path, lines))
+
     def _order(self, make: Callable[[int], Action]) -> Handler:
         """The handler of an action of which the body says only who orders it."""
 
@@ -91,7 +105,10 @@ class EntryRoutes:
 async def _row(tx: Tx, request: web.Request) -> Row:
     """The row of the entry that the path names, by its id or its number. Raises Refusal."""
     place = request.match_info["message"]
-    row = await row_at(tx, place)
+    return _there(await row_at(tx, place), place)
+
+
+def _there(row: Row | None, place: str) -> Row:
     if row is None:
         raise Refusal(f"There is no message {place[:60]}.", f"{IDS_FIX} {FIX}", Fault.UNKNOWN)
     return row

@@ -21,11 +21,11 @@ from relay.model import Board, Message, actions, references
 from relay.room.dispatch import queue
 from relay.room.dispatch.breaker import BreakerState, in_a_row
 from relay.room.dispatch.budget import DAY_S, HOUR_S, exhausted
-from relay.room.dispatch.choice import choice
 from relay.room.dispatch.permissions import ALLOW, Pending
 from relay.room.dispatch.roster import Member
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job, JobState, message_of_row
+from relay.room.routing.choice import choice
 from relay.store.ports import Tx
 
 #: Other agents that a message is offered to.

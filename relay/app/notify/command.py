@@ -30,7 +30,7 @@ def main(words: Sequence[str]) -> int:
     if agents_key():
         return fail("who is told what needs people is a person's matter, and this is an agent's turn")
     settings = load_for_command(find(args.config))
-    places = places_of(settings.notify)
+    places = places_of(settings.notify, of="this command, which sends it from here")
     if args.name is not None:
         known = ", ".join(place.name for place in places) or "none"
         places = tuple(place for place in places if place.name == args.name)
@@ -112,10 +112,10 @@ def _as_json(place: Place, one: told.Standing) -> dict[str, Any]:
         "format": place.format,
         "host": place.host or None,
         "kinds": sorted(place.kinds) or None,
-        "signed": bool(place.secret),
+        "signed": place.signs,
         "waiting": len(one.waiting),
         "told_at": None if last is None else iso(last),
-        "trouble": place.trouble or one.trouble or None,
+        "trouble": one.trouble or None,
         "since": iso(one.since) if one.since else None,
         "next_at": iso(one.next) if one.tries and one.waiting else None,
     }

@@ -16,7 +16,8 @@ from relay.config.notify import NotifySettings, default_name, secret_trouble, ur
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """`kinds`: empty = all; `page`: "" = the room's own address. `trouble`: why nothing can be sent, "" = it can."""
+    """`kinds`: empty = all; `page`: "" = the room's own address; `signs`: the configuration says so. `trouble`: why
+    nothing can be sent, "" = it can."""
 
     name: str
     format: str
@@ -25,6 +26,7 @@ class Place:
     kinds: frozenset[str] = frozenset()
     page: str = ""
     trouble: str = ""
+    signs: bool = False
 
     def wants(self, kind: str) -> bool:
         return not self.kinds or kind in self.kinds
@@ -44,21 +46,25 @@ class Place:
         return text
 
 
-def places_of(told: Iterable[NotifySettings], environ: Mapping[str, str] | None = None) -> tuple[Place, ...]:
-    """The places of a configuration. What stands in a variable that is not set is a place's trouble."""
+def places_of(
+    told: Iterable[NotifySettings], environ: Mapping[str, str] | None = None, *, of: str = "the room"
+) -> tuple[Place, ...]:
+    """The places of a configuration. What stands in a variable that is not set is a place's trouble. `of`: whose
+    environment this is, in words."""
     variables = os.environ if environ is None else environ
-    return tuple(_place(each, variables) for each in told)
+    return tuple(_place(each, variables, f"is not set in the environment of {of}") for each in told)
 
 
-def _place(told: NotifySettings, environ: Mapping[str, str]) -> Place:
+def _place(told: NotifySettings, environ: Mapping[str, str], unset: str) -> Place:
     url, secret, trouble = told.url or "", told.secret or "", ""
     if told.url_env is not None:
         url = environ.get(told.url_env, "").strip()
-        why = url_trouble(url, told.format) if url else "is not set in the environment of the room"
+        why = url_trouble(url, told.format) if url else unset
         trouble, url = (f"{told.url_env} {why}", "") if why else ("", url)
     if told.secret_env is not None and not trouble:
         secret = environ.get(told.secret_env, "").strip()
-        why = secret_trouble(secret) if secret else "is not set in the environment of the room"
+        why = secret_trouble(secret) if secret else unset
         trouble = f"{told.secret_env} {why}" if why else ""
     name = told.name or default_name(told.url, told.url_env)
-    return Place(name, told.format, url, secret, frozenset(told.kinds), told.page or "", trouble)
+    signs = told.secret is not None or told.secret_env is not None
+    return Place(name, told.format, url, secret, frozenset(told.kinds), told.page or "", trouble, signs)

@@ -16,6 +16,7 @@ from relay.airspace.worktrees.lifecycle import WorktreeChange
 from relay.airspace.worktrees.merging.merge_into_main import BranchMerger, refuse_to_filter
 from relay.airspace.worktrees.merging.proposal import MergeSource
 from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.airspace.worktrees.room import LockedFiles
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
 from relay.app.review import journal
 from relay.app.review.comments import Comment, lines_of, place, replaced
@@ -53,7 +54,7 @@ class Suggestions:
 
     async def apply(self, action: ApplySuggestion, sent: SentComment, by: str, source_key: str) -> str:
         """Commit what the comment suggests, or what stood there before (`undo`), once for each `source_key`; what the
-        room says of it. Raises Refusal, and then the branch is as it was."""
+        room says of it. Raises Refusal, and then nothing of it is on the branch."""
         done = await self._store.read(lambda tx: events.of_source(tx, source_key))
         if done is not None:
             return str(done.outputs["text"])
@@ -90,7 +91,11 @@ class Suggestions:
         comment, scratch = sent.comment, self._registry.scratch
         merger, source = await self._updates.merger(worktree)
         branch = await merger.source(source)
-        await self._registry.room.check_merge(worktree.name, by, [comment.path])
+        try:
+            await self._registry.room.check_merge(worktree.name, by, [comment.path])
+        except LockedFiles as refusal:
+            fix = f"Wait, or `/unlock {comment.path} why` takes the lock; then apply it again."
+            raise Refusal(refusal.message, fix) from None
         git, before = scratch.git(worktree.checkout), source.snapshot.tree
         entry, text = await _file(git, before, comment.path)
         first, lines = _lines(sent, standing if action.undo else None, entry, text)

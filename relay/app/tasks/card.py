@@ -95,7 +95,8 @@ async def _conversation(tx: Tx, task: Task, jobs: Sequence[Job]) -> list[Message
 
 def _entry(message: Message, jobs: Sequence[Job]) -> Json:
     """`jobs`: of the message, with what became of each."""
-    text = flat(message.body)
+    # What a person wrote is told by its first paragraph: of a given task the rest is the task's own description.
+    text = flat(message.body.split("\n\n")[0] if message.kind == "human" else message.body)
     return {
         "id": message.id,
         "number": message.number,

@@ -55,7 +55,7 @@ _MOST = 200
 _COARSE_S = 2.0
 
 
-class Tended(Protocol):
+class Desk(Protocol):
     """What the worktrees' desk does (`relay.app.worktrees.desk`), which stands above this folder."""
 
     def leaving(self, agent: str, by: str, done: str) -> AbstractAsyncContextManager[None]: ...
@@ -80,7 +80,7 @@ class StoredWorktreeRoom(WorktreeRoom):
         self._store, self._judge = store, judge
         self._tools, self._folder, self._voice = tools, folder, voice
         #: Of a running room: the worktrees as people work with them; None = nothing runs there, and none is too big.
-        self.tended: Tended | None = None
+        self.desk: Desk | None = None
 
     async def join(self, git: Git, ours: str, theirs: str, merge: Merge) -> Merge:
         if self._tools is None:
@@ -225,8 +225,8 @@ class StoredWorktreeRoom(WorktreeRoom):
     async def record(
         self, change: WorktreeChange, also: Callable[[Any], Awaitable[None]] | None = None
     ) -> None:
-        if self.tended is not None:
-            self.tended.wake()
+        if self.desk is not None:
+            self.desk.wake()
 
         async def work(tx: Tx) -> None:
             lane = Lane("room", f"worktree:{ledger.new_id()}", short=True)
@@ -257,12 +257,12 @@ class StoredWorktreeRoom(WorktreeRoom):
 
     @asynccontextmanager
     async def leaving(self, agent: str, by: str, done: str) -> AsyncIterator[None]:
-        async with self.tended.leaving(agent, by, done) if self.tended is not None else nullcontext():
+        async with self.desk.leaving(agent, by, done) if self.desk is not None else nullcontext():
             yield
 
     async def check_space(self, agent: str) -> None:
-        if self.tended is not None:
-            await self.tended.check_space(agent)
+        if self.desk is not None:
+            await self.desk.check_space(agent)
 
     async def report_trouble(self, trouble: str, member: str) -> None:
         """Again only when the reason is another."""

@@ -14,9 +14,9 @@ from typing import Any, Literal
 
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree
 from relay.app.verification.live_output import LiveOutput
-from relay.app.worktrees.care import Say, WorktreeCare
 from relay.app.worktrees.commands import CannotRun, running
 from relay.app.worktrees.ports import PortRange, listening_ports, listens
+from relay.app.worktrees.setups import Say, WorktreeSetups
 from relay.base.child_process import ChildProcess
 from relay.base.durations import now_iso
 from relay.config.settings import LiveSettings
@@ -63,12 +63,12 @@ class App:
 
 
 class WorktreeApps:
-    """Of the worktrees that `care` knows. `say` tells the room."""
+    """Of the worktrees that `setups` knows. `say` tells the room."""
 
     def __init__(
-        self, settings: LiveSettings, care: WorktreeCare, say: Say, changed: Callable[[str], None]
+        self, settings: LiveSettings, setups: WorktreeSetups, say: Say, changed: Callable[[str], None]
     ) -> None:
-        self._settings, self._care, self._say, self._changed = settings, care, say, changed
+        self._settings, self._setups, self._say, self._changed = settings, setups, say, changed
         self._apps: dict[str, App] = {}
 
     def find(self, agent: str) -> App | None:
@@ -80,8 +80,11 @@ class WorktreeApps:
 
     def url(self, app: App) -> str | None:
         """Where it is opened on this machine; None: it does not listen."""
+        if app.port is None or not app.alive:
+            return None
         host = self._settings.current.ui.host
-        return None if app.port is None or not app.alive else f"http://{_EVERY.get(host, host)}:{app.port}"
+        host = _EVERY.get(host, f"[{host}]" if ":" in host else host)
+        return f"http://{host}:{app.port}"
 
     def as_json(self, app: App, *, output: bool) -> dict[str, Any]:
         """`output`: with the newest of what it printed."""
@@ -100,8 +103,8 @@ class WorktreeApps:
     async def start(self, agent: str, by: str, key: str = "") -> App:
         """Start the app in an agent's worktree, once that is set up. `key`: of the order; the same one starts it
         once. Raises Refusal, OSError."""
-        worktree = self._care.find(agent)
-        if not self._care.current.run:
+        worktree = self._setups.find(agent)
+        if not self._setups.current.run:
             raise Refusal(
                 "No command is configured that runs the app.",
                 "Write it as `worktrees.run` into config.json (docs/worktrees.md).",
@@ -112,8 +115,8 @@ class WorktreeApps:
                 return before
             at = f" at {url}" if (url := self.url(before)) else ""
             raise Refusal(f"The app of {name} runs already{at}.", f"`/app @{name} stop` ends it.")
-        self._care.check_stays(name)
-        ports = (await self._care.record(worktree)).ports
+        self._setups.check_stays(name)
+        ports = (await self._setups.record(worktree)).ports
         assert ports is not None
         busy = await asyncio.to_thread(lambda: [port for port in ports.ports() if listens(port)])
         if busy:
@@ -132,16 +135,17 @@ class WorktreeApps:
 
     async def stop(self, agent: str, by: str) -> App:
         """End an agent's app, and all that it started. Raises Refusal."""
-        name = self._care.find(agent).name
-        app = self._apps.get(name)
+        # Also where somebody has deleted the worktree meanwhile.
+        app = self._apps.get(agent) or self._apps.get(agent.upper())
         if app is None or not app.alive:
+            name = self._setups.find(agent).name
             raise Refusal(f"The app of {name} does not run.", f"`/app @{name} run` starts it.")
         await self._stop(app, by)
         return app
 
     async def leave(self, agent: str, by: str) -> None:
         """End an agent's app, if it runs: its worktree is taken away."""
-        app = self._apps.get(self._care.find(agent).name)
+        app = self._apps.get(self._setups.find(agent).name)
         if app is not None and app.alive:
             await self._stop(app, by)
 
@@ -169,10 +173,10 @@ class WorktreeApps:
     async def _run(self, app: App, worktree: TrackedWorktree) -> None:
         """From the start to the end."""
         try:
-            if not await self._before(app, self._care.settled(worktree)):
+            if not await self._before(app, self._setups.settled(worktree)):
                 return
-            env = await self._care.env(worktree)
-            async with running(self._care.current.run, env, worktree.checkout.top) as process:
+            env = await self._setups.env(worktree)
+            async with running(self._setups.current.run, env, worktree.checkout.top) as process:
                 if not app.stop.is_set():
                     self._set(app, "running")
                 await self._follow(app, process)

@@ -13,12 +13,12 @@ from typing import Any
 
 import structlog
 
-from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.airspace.worktrees.registry import EDITORS, WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree
 from relay.app.worktrees.apps import WorktreeApps
-from relay.app.worktrees.care import WorktreeCare
 from relay.app.worktrees.commands import end_left
 from relay.app.worktrees.record import WorktreeRecord
+from relay.app.worktrees.setups import WorktreeSetups
 from relay.app.worktrees.space import SOON_S, WorktreeSpace
 from relay.base.durations import iso
 from relay.config.settings import LiveSettings
@@ -42,9 +42,12 @@ class WorktreeDesk:
         self, store: Store, settings: LiveSettings, registry: WorktreeRegistry, live: Live | None = None
     ) -> None:
         self._store, self._settings, self._registry, self._live = store, settings, registry, live
-        self._wake = asyncio.Event()
-        self.care = WorktreeCare(settings, registry, self._say, self._changed, self._over)
-        self.apps = WorktreeApps(settings, self.care, self._say, self._changed)
+        self._wake, self._in_turn = asyncio.Event(), asyncio.Lock()
+        #: Of which agents' worktrees a change is to be shown, and what shows them.
+        self._pending: set[str] = set()
+        self._publishing: set[asyncio.Task[None]] = set()
+        self.setups = WorktreeSetups(settings, registry, self._say, self._changed, self._over)
+        self.apps = WorktreeApps(settings, self.setups, self._say, self._changed)
         self.space = WorktreeSpace(settings, registry, self._busy)
 
     # -- what a running room does
@@ -58,7 +61,7 @@ class WorktreeDesk:
         await self._registry.surveyed.wait()
         while True:
             self._wake.clear()
-            await self.care.set_up_all()
+            await self.setups.set_up_all()
             if await self.space.measure():
                 self._changed("")
             await self._tell_full()
@@ -70,22 +73,23 @@ class WorktreeDesk:
         """A worktree was made, or the configuration changed: look at once."""
         self._wake.set()
 
-    async def before_turn(self, agent: str) -> tuple[str, dict[str, str]]:
-        """Wait until the agent's worktree is set up: what the agent is to be told of it, and the variables that its
-        program gets there."""
-        await self.care.is_back(agent)
-        if self._registry.find(agent) is None and self._registry.settings.agent(agent) is not None:
+    async def before_turn(self, agent: str) -> str:
+        """Wait until the agent's worktree is made and set up; what the agent is to be told of it."""
+        await self.setups.is_back(agent)
+        settings, now = self._registry.settings.agent(agent), self.setups.current
+        edits = settings is not None and settings.kind in EDITORS
+        if edits and (now.setup or now.copy) and self._registry.find(agent) is None:
             await self._registry.open()
         self.space.touch(agent)
-        return await self.care.ready(agent), await self.care.agent_env(agent)
+        return await self.setups.ready(agent)
 
     @asynccontextmanager
     async def leaving(self, agent: str, by: str, done: str) -> AsyncIterator[None]:
         """While a worktree is removed, or its work discarded (`WorktreeRoom.leaving`)."""
-        name = self.care.find(agent).name
-        with self.care.left_alone(name):
+        name = self.setups.find(agent).name
+        with self.setups.left_alone(name):
             await self.apps.leave(name, by)
-            await self.care.archive(name, done)
+            await self.setups.archive(name, done)
             yield
         self._over(name)
 
@@ -100,11 +104,11 @@ class WorktreeDesk:
     async def close(self) -> None:
         """End all that runs in the worktrees."""
         await self.apps.close()
-        await self.care.close()
+        await self.setups.close()
 
     def _busy(self, agent: str) -> bool:
         app = self.apps.find(agent)
-        return bool(self.care.at_work(agent)) or (app is not None and app.alive)
+        return bool(self.setups.at_work(agent)) or (app is not None and app.alive)
 
     # -- what people order
 
@@ -119,7 +123,7 @@ class WorktreeDesk:
                     app = await self.apps.stop(agent, by)
                     return f"{by} stopped the app of {app.agent}."
                 case SetUp(agent):
-                    return self.care.set_up(agent)
+                    return self.setups.set_up(agent)
         except OSError as error:
             raise Refusal(f"It could not be done: {error}.", "") from error
         raise Refusal(f"The room does not know how to do {action!r}.")
@@ -129,8 +133,8 @@ class WorktreeDesk:
     async def told(self, agent: str, *, output: bool = False) -> dict[str, Any]:
         """`{agent, ports, setup, app, busy, disk}` of an agent's worktree; `output`: with what was printed. Raises
         Refusal."""
-        worktree = self.care.find(agent)
-        known = await asyncio.to_thread(self.care.known, worktree)
+        worktree = self.setups.find(agent)
+        known = await asyncio.to_thread(self.setups.known, worktree)
         return {"agent": worktree.name, **self._row(worktree, known, output=output)}
 
     async def rows(self) -> dict[str, dict[str, Any]]:
@@ -138,7 +142,7 @@ class WorktreeDesk:
         worktrees = [
             each for name, each in self._registry.worktrees.items() if name not in self._registry.guests
         ]
-        known = await asyncio.to_thread(lambda: [self.care.known(worktree) for worktree in worktrees])
+        known = await asyncio.to_thread(lambda: [self.setups.known(worktree) for worktree in worktrees])
         return {
             worktree.name: self._row(worktree, record, output=False)
             for worktree, record in zip(worktrees, known, strict=True)
@@ -146,20 +150,20 @@ class WorktreeDesk:
 
     def summary(self) -> dict[str, Any]:
         """`{commands, disk}` of all of them. `commands`: which are configured."""
-        now = self.care.current
+        now = self.setups.current
         commands = {"setup": bool(now.setup or now.copy), "run": bool(now.run), "archive": bool(now.archive)}
         return {"commands": commands, "disk": self.space.as_json()}
 
     def _row(self, worktree: TrackedWorktree, known: WorktreeRecord, *, output: bool) -> dict[str, Any]:
         app, setup, size = self.apps.find(worktree.name), known.setup, self.space.size(worktree.name)
         shown_setup = None if setup is None else setup.as_json(output=output)
-        if shown_setup is not None and output and (now := self.care.output(worktree.name)) is not None:
+        if shown_setup is not None and output and (now := self.setups.output(worktree.name)) is not None:
             shown_setup["output"] = now
         return {
             "ports": None if known.ports is None else [known.ports.first, known.ports.last],
             "setup": shown_setup,
             "app": None if app is None else self.apps.as_json(app, output=output),
-            "busy": self.care.at_work(worktree.name),
+            "busy": self.setups.at_work(worktree.name),
             "disk": None if size is None else {"bytes": size.bytes, "whole": size.whole, "at": iso(size.at)},
         }
 
@@ -170,7 +174,11 @@ class WorktreeDesk:
             return
         if agent:
             self.space.touch(agent)
-        asyncio.get_running_loop().create_task(self._publish(agent))
+        if agent not in self._pending:
+            self._pending.add(agent)
+            task = asyncio.create_task(self._publish(agent))
+            self._publishing.add(task)
+            task.add_done_callback(self._publishing.discard)
 
     def _over(self, agent: str) -> None:
         self.space.forget(agent)
@@ -178,11 +186,14 @@ class WorktreeDesk:
 
     async def _publish(self, agent: str) -> None:
         assert self._live is not None
-        told: dict[str, Any] = {"agent": ""}
-        if agent:
-            with suppress(Refusal, OSError):
-                told = await self.told(agent, output=True)
-        self._live.publish("worktree", told)
+        # In the order of the changes, and of what waits the newest only.
+        async with self._in_turn:
+            self._pending.discard(agent)
+            told: dict[str, Any] = {"agent": ""}
+            if agent:
+                with suppress(Refusal, OSError):
+                    told = await self.told(agent, output=True)
+            self._live.publish("worktree", told)
 
     async def _say(self, agent: str, text: str) -> None:
         """Whatever becomes of the message: what it is about has happened."""
@@ -210,7 +221,7 @@ class WorktreeDesk:
             await self._store.write(work)
 
 
-class TendingOrders:
+class ShownApps:
     """`/app` alone (`relay.model.ports.Orders`)."""
 
     def __init__(self, apps: WorktreeApps) -> None:

@@ -50,7 +50,7 @@ class WorktreeDeskRoutes:
         """The agent as it is spelled. Raises Refusal: it has no worktree here."""
         agent = request.match_info["agent"]
         try:
-            return self._desk.care.find(agent).name
+            return self._desk.setups.find(agent).name
         except Refusal as refusal:
             if refusal.code:
                 raise

@@ -76,9 +76,9 @@ class WorktreeSpace:
         """`{bytes, cap, full, removable}`."""
         return {"bytes": self.total, "cap": self.cap, "full": self.full, "removable": self.removable()}
 
-    async def measure(self, *, missing: bool = False) -> bool:
-        """Measure what is to be measured now, one after the other; True when a size is another one. `missing`: only
-        what never was."""
+    async def measure(self, older_s: float = LATER_S) -> bool:
+        """Measure what is to be measured now, one after the other; True when a size is another one. `older_s`:
+        seconds after which a size is measured again."""
         changed = False
         async with self._measuring:
             own = await asyncio.to_thread(self._own)
@@ -87,8 +87,8 @@ class WorktreeSpace:
             for name, folder in own.items():
                 before = self._sizes.get(name)
                 age = time.time() - before.at if before is not None else None
-                due = SOON_S if name in self._touched else LATER_S
-                if age is not None and (missing or 0 <= age < due):
+                due = SOON_S if name in self._touched else older_s
+                if age is not None and 0 <= age < due:
                     continue
                 self._touched.discard(name)
                 found = self._sizes[name] = await asyncio.to_thread(measure, folder)
@@ -99,7 +99,7 @@ class WorktreeSpace:
         """Raise UnusableCheckout where no worktree may be made for an agent."""
         if self.cap is None:
             return
-        await self.measure(missing=True)
+        await self.measure(SOON_S)
         if self.full:
             raise UnusableCheckout(f"no worktree is made for {agent}: {self._reached()}")
 

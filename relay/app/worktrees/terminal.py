@@ -11,7 +11,7 @@ from relay.base.terminal_text import tame
 from relay.config.command_line import command
 
 #: The actions of `relay worktrees` that need a running room.
-TENDED = ("run", "stop", "setup", "output")
+RUNNING = ("run", "stop", "setup", "output")
 #: Seconds between two looks, and for which the command looks: whether an app listens, how a setup ends.
 LOOK_S, APP_S, SETUP_S = 0.3, 30.0, 86_400.0
 

@@ -284,7 +284,7 @@ _PRIORITY = {
     **dict.fromkeys(("lowest", "trivial", "p4", "4"), 9),
 }
 _PLAIN = frozenset({"critical", "urgent", "p0", "p1", "p2", "p3", "p4"})
-_LABEL = re.compile(r"(?:priority|prio)[\s:/_-]+(\w+)|(\w+)[\s:/_-]+priority")
+_LABEL = re.compile(r"(?:priority|prio)[\s:/_-]+([^\W_]+)|([^\W_]+)[\s:/_-]+priority")
 
 
 def priority_of(labels: Sequence[str]) -> int | None:

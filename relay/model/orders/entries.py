@@ -49,3 +49,7 @@ class Unpin(OnEntry, word="/unpin"):
 
 class ShowPins(OnEntries, word="/pins"):
     """What is pinned."""
+
+
+class ShowThread(OnEntry, word="/thread"):
+    """An entry, what it answers, and what answers it."""

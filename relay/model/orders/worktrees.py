@@ -10,16 +10,16 @@ from dataclasses import dataclass
 from relay.model.orders.action import Action, OfAgent
 
 
-class Tending(Action):
+class InWorktrees(Action):
     """An action on what runs in worktrees."""
 
 
-class ShowApps(Tending, word="/app"):
+class ShowApps(InWorktrees, word="/app"):
     """Which apps run, and where they listen."""
 
 
 @dataclass(frozen=True)
-class RunApp(OfAgent, Tending, word="/app"):
+class RunApp(OfAgent, InWorktrees, word="/app"):
     """Start the app of an agent's branch in its worktree."""
 
     def line(self) -> str:
@@ -27,7 +27,7 @@ class RunApp(OfAgent, Tending, word="/app"):
 
 
 @dataclass(frozen=True)
-class StopApp(OfAgent, Tending, word="/app"):
+class StopApp(OfAgent, InWorktrees, word="/app"):
     """End the app of an agent's branch."""
 
     def line(self) -> str:
@@ -35,5 +35,5 @@ class StopApp(OfAgent, Tending, word="/app"):
 
 
 @dataclass(frozen=True)
-class SetUp(OfAgent, Tending, word="/setup"):
+class SetUp(OfAgent, InWorktrees, word="/setup"):
     """Run the setup of an agent's worktree once more."""

@@ -24,7 +24,7 @@ from relay.room.dispatch.breaker import BreakerState, CircuitBreaker, Verdict, i
 from relay.room.dispatch.budget import DAY_S, HOUR_S, Exhausted, Spent, exhausted
 from relay.room.dispatch.roster import Policy
 from relay.room.dispatch.turns import Given, Idle, Plan, Recollection, message_text
-from relay.room.entries import changes, pins
+from relay.room.entries import changes, pins, threads
 from relay.room.journal import hop_limit, ledger
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job, JobState, message_of_row
@@ -198,6 +198,16 @@ async def _begin(
     upto = newest["number"] if newest else 0
     unseen = await tx.all(Q.messages_between, after=state["shown_number"], upto=upto, limit=MOST_CONTEXT)
     heard = {row["message_id"] for row in await tx.all(Q.heard, agent=policy.agent, limit=MOST_CONTEXT)}
+    # Another machine's program does not know the conversation.
+    resume = state["resume"] if state["resume_at"] in ("", policy.member) else None
+    beside = await threads.given(
+        tx,
+        list(asking.values()),
+        without=[*asking, *heard],
+        but="" if resume is None else policy.agent,
+        characters=policy.context_len // 2,
+    )
+    aside = {message.id for message in beside}
     shown = _fit(
         await changes.context(
             tx,
@@ -208,16 +218,15 @@ async def _begin(
                 if message.speaker != policy.agent
                 and message.id not in asking
                 and message.id not in heard
+                and message.id not in aside
                 and "notice" not in message.meta
             ],
             shown=lambda edited: edited["number"] <= state["shown_number"] or edited["message"] in heard,
             asked=asking,
         ),
-        policy.context_len,
+        policy.context_len - sum(len(message.body) for message in beside),
     )
-    ids = [*asking, *(message.id for message in shown)]
-    # Another machine's program does not know the conversation.
-    resume = state["resume"] if state["resume_at"] in ("", policy.member) else None
+    ids = [*asking, *(message.id for message in [*beside, *shown])]
     kept = await pins.given(tx, after=0 if resume is None else state["shown_number"], known=ids)
     ids += [message.id for message in kept]
     seen_events = [row["event_id"] for row in await tx.all(Q.events_of_messages, ids=dumps(ids))]
@@ -250,6 +259,7 @@ async def _begin(
         context="\n".join(
             [
                 *(message_text(pin, mark="pinned") for pin in kept),
+                *(message_text(message, mark="in this thread") for message in beside),
                 *(message_text(message) for message in shown),
             ]
         ),

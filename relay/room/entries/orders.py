@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from relay.model import Refusal, actions
-from relay.room.entries import changes, pins
+from relay.room.entries import changes, pins, threads
 from relay.room.journal.orders import Order, Result
 from relay.store.ports import Tx
 
@@ -23,5 +23,7 @@ async def carry_out(tx: Tx, action: actions.OnEntries, order: Order, agents: Seq
             return await pins.unpin(tx, message, order)
         case actions.ShowPins():
             return Result(pins.said(await pins.pinned(tx)), for_people=True)
+        case actions.ShowThread(message):
+            return Result(await threads.said(tx, message), for_people=True)
         case _:
             raise Refusal(f"The room does not know how to do {action!r}.")

@@ -92,7 +92,7 @@ def cycle_lane(message_id: str) -> Lane:
 
 async def put_message(tx: Tx, new: NewMessage) -> tuple[Message, Event]:
     """Put a message into the room; it opens nothing yet."""
-    message = _message(new, await events.next_number(tx, "message"))
+    message = _message(new, await events.next_number(tx, "message"), await _roots(tx, [new]))
     line_format.encode(message)  # refuses here what no transcript can hold
     event = await events.append(tx, _posted(new, message))
     await tx.execute(Q.put_message, **_columns(new, message, event.id))
@@ -103,7 +103,8 @@ async def put_messages(tx: Tx, news: Sequence[NewMessage]) -> list[Message]:
     """As `put_message` for each of these in their order, without their cursors. They are of a transcript, so one
     can hold them; none has a `source_key`."""
     last = await events.next_number(tx, "message", len(news))
-    messages = [_message(new, number) for number, new in enumerate(news, last - len(news) + 1)]
+    roots = await _roots(tx, news)
+    messages = [_message(new, number, roots) for number, new in enumerate(news, last - len(news) + 1)]
     pairs = list(zip(news, messages, strict=True))
     ids = await record_all(tx, [_posted(new, message) for new, message in pairs])
     rows = [_columns(new, message, event) for (new, message), event in zip(pairs, ids, strict=True)]
@@ -111,7 +112,15 @@ async def put_messages(tx: Tx, news: Sequence[NewMessage]) -> list[Message]:
     return messages
 
 
-def _message(new: NewMessage, number: int) -> Message:
+async def _roots(tx: Tx, news: Sequence[NewMessage]) -> dict[str, str]:
+    """By the id of an entry that one of these answers: the first entry of its thread."""
+    answered = [new.in_reply_to for new in news if new.in_reply_to is not None]
+    rows = await tx.all(Q.messages_by_ids, ids=dumps(answered)) if answered else ()
+    return {row["id"]: row["thread"] or row["id"] for row in rows}
+
+
+def _message(new: NewMessage, number: int, roots: dict[str, str]) -> Message:
+    """`roots`: as of `_roots`; the new entry comes into it."""
     message = Message(
         id=new.id or new_id(),
         ts=new.ts or iso(new.at) or "",
@@ -120,10 +129,12 @@ def _message(new: NewMessage, number: int) -> Message:
         body=new.body,
         number=number,
         in_reply_to=new.in_reply_to,
+        thread=roots.get(new.in_reply_to or ""),
         to=new.to,
         job=new.job,
         meta=new.meta,
     )
+    roots[message.id] = message.thread or message.id
     line_format.check_speaker(message)
     return message
 
@@ -153,6 +164,7 @@ def _columns(new: NewMessage, message: Message, event: str) -> dict[str, Any]:
         "kind": str(message.kind),
         "body": message.body,
         "in_reply_to": message.in_reply_to,
+        "thread": message.thread,
         "addressed": dumps(list(message.to)),
         "job": message.job,
         "meta": dumps(dict(message.meta)),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from dataclasses import replace
 
 from relay.log import events
 from relay.log.encoding import dumps
@@ -116,3 +117,23 @@ async def row_at(tx: Tx, place: str) -> Row | None:
     if number[0] is not references.Thing.MESSAGE:
         return None
     return await tx.one(Q.message_by_number, number=number[1])
+
+
+async def thread(tx: Tx, place: str, *, limit: int) -> Page | None:
+    """The thread that the entry at `place` (an id or `m12`) is in: the entry that began it, and the newest of its
+    replies, the oldest first; None when there is no such entry. `more`: older replies are left out."""
+    row = await row_at(tx, place)
+    root = row if row is None or row["thread"] is None else await tx.one(Q.message, id=row["thread"])
+    if root is None:
+        return None
+    replies = list(await tx.all(Q.thread, root=root["id"], limit=limit))
+    more, last = len(replies) >= limit, await events.last_pos(tx)
+    rows = [root, *replies[: limit - 1][::-1]]
+    return Page([message_of_row(each) for each in rows], last, more)
+
+
+async def with_replies(tx: Tx, page: Page) -> Page:
+    """The page, with how many entries are in the threads that its entries began."""
+    begun = [entry.id for entry in page.entries if entry.thread is None]
+    rows = await tx.all(Q.replies_of, ids=dumps(begun)) if begun else ()
+    return replace(page, replies={row["thread"]: row["replies"] for row in rows})

@@ -94,7 +94,7 @@ class Job:
 
 #: What is shown of a job, and of an entry, where its event says nothing of it.
 _NO_JOB = dict.fromkeys(Job(0, "", "", JobState.PENDING, 0.0).as_json())
-_NO_ENTRY: Mapping[str, Any] = {"in_reply_to": None, "to": [], "job": None, "meta": {}}
+_NO_ENTRY: Mapping[str, Any] = {"in_reply_to": None, "thread": None, "to": [], "job": None, "meta": {}}
 
 
 def job_of_fact(fact: Mapping[str, Any]) -> dict[str, Any]:
@@ -117,12 +117,14 @@ def entry_of_fact(fact: Mapping[str, Any], pos: int) -> dict[str, Any]:
 @dataclass(frozen=True, slots=True)
 class Page:
     """A page of the transcript, oldest first. `next`: the cursor behind it; `more`: there is more before (or,
-    on a page behind a cursor, after); `more_after`: a page around an entry does not reach the present."""
+    on a page behind a cursor, after); `more_after`: a page around an entry does not reach the present; `replies`: how
+    many entries are in the thread that one of these began, by its id."""
 
     entries: Sequence[Message]
     next: int
     more: bool
     more_after: bool = False
+    replies: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -207,6 +207,12 @@ COMMANDS: tuple[Command, ...] = (
         entries.one(actions.Pin),
     ),
     Command("/unpin m<number>", "take a pinned message down", "/unpin m12", entries.one(actions.Unpin)),
+    Command(
+        "/thread m<number>",
+        "show the thread of a message: what it answers, and what answers it",
+        "/thread m12",
+        entries.one(actions.ShowThread),
+    ),
     Command("/pins", "show what is pinned", "/pins", _bare(actions.ShowPins())),
     Command(
         "/retry <m or j><number>", "try again what failed: for a message, or one job", "/retry m12", _retry

@@ -195,7 +195,7 @@ def _entry(speaker: str, fields: dict[str, Any], damaged: bool) -> Entry | Junk:
 _SPEAKER_RULE = f"1 to {MAX_SPEAKER} printable characters without [ ], and no space at either end"
 _KINDS: dict[str | None, Kind] = {None: Kind.HUMAN} | {str(kind): kind for kind in Kind}
 #: What an entry in the file has not got before the room has read it.
-_NOT_WRITTEN = ("number", "cursor")
+_NOT_WRITTEN = ("number", "cursor", "thread")
 
 
 def _fits(key: str, value: Any) -> bool:

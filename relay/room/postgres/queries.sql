@@ -17,6 +17,10 @@ ORDER BY m.number DESC LIMIT :limit
 SELECT * FROM messages
 WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)))) ORDER BY number
 
+-- name: replies_of
+SELECT thread, COUNT(*) AS replies FROM messages
+WHERE thread = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)))) AND kind <> 'system' GROUP BY thread
+
 -- name: entries_since
 SELECT COUNT(*) AS entries FROM (SELECT 1 FROM messages WHERE at >= :since LIMIT :most) AS found
 

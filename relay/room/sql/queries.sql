@@ -1,7 +1,7 @@
 -- name: put_message
-INSERT INTO messages (number, id, pos, event_id, ts, at, speaker, kind, body, in_reply_to, addressed, job, meta,
+INSERT INTO messages (number, id, pos, event_id, ts, at, speaker, kind, body, in_reply_to, thread, addressed, job, meta,
   client_id, plain_digest)
-VALUES (:number, :id, (SELECT pos FROM events WHERE id = :event_id), :event_id, :ts, :at, :speaker, :kind, :body, :in_reply_to, :addressed, :job, :meta,
+VALUES (:number, :id, (SELECT pos FROM events WHERE id = :event_id), :event_id, :ts, :at, :speaker, :kind, :body, :in_reply_to, :thread, :addressed, :job, :meta,
   :client_id, :plain_digest)
 
 -- name: message
@@ -31,6 +31,9 @@ SELECT * FROM messages WHERE at >= :since AND kind = 'agent' AND speaker = :agen
 -- An entry says something else from now on; what it was written with is kept.
 -- name: set_text
 UPDATE messages SET said = COALESCE(said, body), body = :body, meta = :meta WHERE id = :id
+
+-- name: thread
+SELECT * FROM messages WHERE thread = :root ORDER BY number DESC LIMIT :limit
 
 -- name: set_pin
 UPDATE messages SET pinned_by = :by, pinned_in = :entry WHERE id = :id

@@ -15,6 +15,10 @@ ORDER BY m.number DESC LIMIT :limit
 -- name: messages_by_ids
 SELECT * FROM messages WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY number
 
+-- name: replies_of
+SELECT thread, COUNT(*) AS replies FROM messages
+WHERE thread IN (SELECT value FROM json_each(:ids)) AND kind <> 'system' GROUP BY thread
+
 -- name: entries_since
 SELECT COUNT(*) AS entries FROM (SELECT 1 FROM messages WHERE at >= :since LIMIT :most)
 

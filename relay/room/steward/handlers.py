@@ -24,14 +24,14 @@ from relay.model import (
 )
 from relay.model.actions import Action
 from relay.model.names import listed
-from relay.room.dispatch import queue, usage
+from relay.room.dispatch import queue
 from relay.room.dispatch.breaker import CircuitBreaker
 from relay.room.dispatch.permissions import ALLOW, REJECT, PermissionBroker, code_span
 from relay.room.dispatch.recovery import lift_hops
 from relay.room.dispatch.roster import Policy, Roster
 from relay.room.dispatch.running import RunningTurns
 from relay.room.entries import orders as entries
-from relay.room.journal import ledger
+from relay.room.journal import ledger, usage
 from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import Q
 from relay.room.journal.orders import Order, Result
@@ -174,7 +174,7 @@ class ActionHandlers:
                 by, message, cause = order.by, order.message, order.cause
                 carry_out = self._remembered().carry_out
                 return Result(await carry_out(tx, action, by=by, message=message, cause=cause))
-            case actions.Exploring() | actions.Verifying() | actions.Needing() | actions.Tending():
+            case actions.Exploring() | actions.Verifying() | actions.Needing() | actions.InWorktrees():
                 wing = next((wing for kind, wing in self._orders.items() if isinstance(action, kind)), None)
                 if wing is None:
                     raise Refusal("This room has no part that does it.", "")

@@ -2,7 +2,7 @@
 
 Invariants:
 - a task is given by a message of the person's, which is one like any other: it has a job, a receipt and an answer;
-- a task is given to an agent only that would begin with it. `any` is decided by `relay.room.dispatch.choice`;
+- a task is given to an agent only that would begin with it. `any` is decided by `relay.room.routing.choice`;
 - everything runs in the transaction of the room's answer.
 """
 
@@ -18,7 +18,6 @@ from relay.model.actions import Field
 from relay.model.orders.board import NOTHING
 from relay.model.ports import BoardTask
 from relay.room.advisory_voice import RoomVoice
-from relay.room.dispatch.choice import choice
 from relay.room.dispatch.permissions import code_span
 from relay.room.dispatch.roster import Roster
 from relay.room.journal import ledger
@@ -26,6 +25,7 @@ from relay.room.journal.ledger import NewMessage, Q
 from relay.room.journal.orders import Order, Result
 from relay.room.journal.values import Job, JobState
 from relay.room.parsing import commands
+from relay.room.routing.choice import choice
 from relay.room.steward import markdown
 from relay.store.ports import Tx
 

@@ -14,7 +14,7 @@ from relay.app.notify.places import Place, places_of
 from relay.app.notify.sending import retry_after
 from relay.app.notify.told import AGAIN_S, GIVE_UP_S, MOST, PAUSES_S, Standing
 from relay.config.loading import ConfigError, parse
-from relay.config.notify import NeedKind
+from relay.config.notify import NeedKind, secret_trouble
 from relay.model import actions
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -40,6 +40,10 @@ def test_a_message_is_signed_as_the_standard_webhooks_say() -> None:
     """The example of the specification's own libraries."""
     made = signature(SECRET, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
     assert made == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+    assert made == signature(
+        SECRET.removeprefix("whsec_"), "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}'
+    )
+    assert secret_trouble(SECRET.removeprefix("whsec_")) == secret_trouble(SECRET) == ""
     assert "webhook-signature" not in headers_of(place(), "msg_1", 1, b"{}")
 
 

@@ -26,6 +26,7 @@ _ADDED = (
 )
 _ADDED += ("/api/locks", "/api/tasks/", "/api/inbox", "/api/review")
 _ADDED += ("/api/messages/{message}/", "/api/pins")
+_ADDED += ("/api/code",)
 
 
 def refs(value: Any) -> list[str]:

@@ -18,7 +18,7 @@ export function PinBar() {
         <Icon name="pin" size={14} />
         <b>{pins.value.length} pinned</b>
         {!open && <span class="pins-first">{newest.speaker}: {plainLine(newest.body, 120)}</span>}
-        <Icon name={open ? "close" : "down_small"} size={13} />
+        <Icon name="down_small" size={13} />
       </button>
       {open && (
         <ul>

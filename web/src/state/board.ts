@@ -3,7 +3,7 @@
 import { instant, span } from "../text/format";
 import { ref } from "../text/reference";
 import type { Task } from "../coordination_types";
-import type { Entry } from "../types";
+import type { Entry, Job, JobState } from "../types";
 
 /** The board after some tasks changed and others left it, by number. */
 export function changed(tasks: readonly Task[], those: readonly Task[], gone: readonly string[]): Task[] {
@@ -13,7 +13,7 @@ export function changed(tasks: readonly Task[], those: readonly Task[], gone: re
   return [...kept.values()].sort((a, b) => a.number - b.number);
 }
 
-const BOARD_COMMAND = /^\/(?:task|tasks|move|moveall|clearall|undo)\b/i;
+const BOARD_COMMAND = /^\/(?:task|tasks|give|move|moveall|archive|clearall|undo)\b/i;
 
 /** Is `#3` a task in it? In a command for the board, in the room's answer to one (`asked`), in its notice of a task. */
 export function aboutTasks(entry: Pick<Entry, "kind" | "speaker" | "body" | "meta">, asked: { body: string } | undefined): boolean {
@@ -40,9 +40,21 @@ export const BADGES: Readonly<Record<string, string>> = {
   dead: "Each of its attempts was lost, so no agent is given it again.",
 };
 
-/** What a card says under its title: short pieces, the ones that call for somebody marked. */
-export function remarks(task: Task, all: readonly Task[], now: number): { text: string; tone: "" | "warn" | "bad"; tip?: string }[] {
+/** How the message stands by which a task was given to who has it now; null = it was not given, or that is not known. */
+export function givenState(task: Task, jobs: ReadonlyMap<number, Job>): JobState | null {
+  const last = task.given?.at(-1);
+  if (!last || task.status !== "in_progress" || last.agent !== task.assignee) return null;
+  for (const job of jobs.values()) if (job.message_id === last.message && job.agent === last.agent) return job.state;
+  return null;
+}
+
+/** What a card says under its title: short pieces, the ones that call for somebody marked. `given`: of `givenState`. */
+export function remarks(task: Task, all: readonly Task[], now: number, given: JobState | null = null): { text: string; tone: "" | "warn" | "bad"; tip?: string }[] {
   const said: ReturnType<typeof remarks> = [];
+  if (given === "done") said.push({ text: `${task.assignee} has answered: is it done?`, tone: "warn", tip: "An answer ends no task. Its agent does, or a person." });
+  if (given === "pending") said.push({ text: `waits for ${task.assignee}`, tone: "" });
+  // Who had it gave it up: why it is open again.
+  if (task.status === "pending" && !task.badge && task.given?.length && task.note) said.push({ text: task.note, tone: "warn", tip: task.note });
   const attempts = task.attempts ?? 0;
   const most = task.max_attempts ?? 0;
   if (task.badge === "blocked") {

@@ -148,8 +148,9 @@ export function amend(changed: readonly Entry[]): void {
 type Listener = (entries: readonly Entry[]) => void;
 const listeners: Listener[] = [];
 /** Called with live entries, after they are in the timeline. */
-export function onEntries(listener: Listener): void {
+export function onEntries(listener: Listener): () => void {
   listeners.push(listener);
+  return () => { listeners.splice(listeners.indexOf(listener), 1); };
 }
 
 const frameListeners: ((frames: readonly Frame[]) => void)[] = [];
@@ -222,7 +223,7 @@ export function applyFrames(frames: readonly Frame[]): void {
       timeline.value = tl.arrive(timeline.value, entries);
     }
   });
-  if (entries.length) for (const listener of listeners) listener(entries);
+  if (entries.length) for (const listener of [...listeners]) listener(entries);
   if (others.length) for (const listener of frameListeners) listener(others);
 }
 

@@ -20,6 +20,8 @@ export const taskFocus = signal<number | null>(null);
 export const jobFocus = signal<number | null>(null);
 /** The task whose whole story is shown, by its number. */
 export const taskOpen = signal<number | null>(null);
+/** It is opened to be given: the choice of the agent takes the focus. */
+export const giveOpen = signal(false);
 /** The verification whose results are shown, by its number. */
 export const verificationShown = signal<number | null>(null);
 /** The approval that somebody asked for, by its number. */

@@ -62,14 +62,37 @@ const reference = {
   },
 };
 
+/** A file with lines, as people and agents write them: `src/app.py:12`, `src/app.py:12-20`. Without a folder it has an
+ * ending that code has: `localhost.x:80` is a port. */
+const PLACE = /^((?:[\w@.+-]*\/)+[\w@.+-]*\w|[\w.+-]+\.(?:py|tsx?|jsx?|mjs|cjs|go|rs|java|kt|rb|c|h|cc|cpp|hpp|cs|swift|php|sql|sh|css|html|json|ya?ml|toml|md|proto))(?::(\d{1,9})(?:-(\d{1,9}))?)(?![\w/:-]|\.\w)/;
+
+const place = {
+  name: "place",
+  level: "inline" as const,
+  start: (src: string) => /(?<![\w@./:+-])[\w@./+-]+:\d/.exec(src)?.index,
+  tokenizer(src: string): Tokens.Generic | undefined {
+    const match = PLACE.exec(src);
+    return match ? { type: "place", raw: match[0], text: match[0] } : undefined;
+  },
+};
+
+/** A way to the code as of then; who mounts it knows the message (rooms/code.ts). */
+function placeLink(text: string): HTMLElement {
+  const made = document.createElement("a");
+  made.className = "place";
+  made.setAttribute("href", `#code/${encodeURIComponent(text)}`);
+  made.textContent = text;
+  return made;
+}
+
 const OPTIONS: MarkedOptions = {
   ...getDefaults(),
   breaks: true,
   extensions: {
     renderers: {},
     childTokens: {},
-    inline: [mention.tokenizer, reference.tokenizer],
-    startInline: [mention.start, reference.start],
+    inline: [mention.tokenizer, reference.tokenizer, place.tokenizer],
+    startInline: [mention.start, reference.start, place.start],
   },
 };
 
@@ -143,7 +166,8 @@ function build(tokens: readonly Token[], into: Node): void {
         into.appendChild(document.createTextNode(decoded(token.text)));
         break;
       case "codespan":
-        element("code", undefined, into).textContent = token.text;
+        if (PLACE.exec(token.text)?.[0] === token.text && !isLinked(into)) element("code", undefined, into).appendChild(placeLink(token.text));
+        else element("code", undefined, into).textContent = token.text;
         break;
       case "code": {
         const code = element("code", undefined, element("pre", undefined, into));
@@ -198,6 +222,7 @@ function ofRoom(token: Tokens.Generic): HTMLElement | null {
     made.textContent = `@${token.name}`;
     return made;
   }
+  if (token.type === "place") return placeLink(String(token.text));
   if (token.type !== "reference") return null;
   const made = document.createElement("a");
   made.className = "ref";

@@ -1,14 +1,19 @@
 /** The board. A card moves by dragging, by its buttons, or with Shift and an arrow key. */
 
 import "../style/views.css";
+import "../style/board.css";
 import { signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api_views";
-import { BADGES, ordered, remarks } from "../state/board";
+import { FilterBar, SelectedBar } from "../board/bar";
+import { inTurn, toSome, undo } from "../board/doing";
+import { filter, filtered, select, selected, selectOnly, shown as inFilter } from "../board/filter";
+import { ALL, fits } from "../board/fits";
+import { BADGES, givenState, ordered, remarks } from "../state/board";
 import { roomNow } from "../state/locks";
-import { now, tasks } from "../state/room";
-import { taskFocus, taskOpen } from "../state/view";
-import { ago } from "../text/format";
+import { jobs, now, tasks } from "../state/room";
+import { giveOpen, taskFocus, taskOpen } from "../state/view";
+import { ago, counted } from "../text/format";
 import { ref } from "../text/reference";
 import type { Task, TaskStatus } from "../coordination_types";
 import { attempt, hued, Icon, IconButton, toast } from "./bits";
@@ -26,18 +31,6 @@ const DOUBLE = 300;
 
 /** Cards of a column that are drawn at once: agents may leave thousands. */
 const SHOWN = 100;
-
-/** The board's changes are asked for one after another: the next may be about what the last one makes. */
-let last: Promise<unknown> = Promise.resolve();
-function inTurn<T>(ask: () => Promise<T>): Promise<T> {
-  const mine = last.catch(() => undefined).then(ask);
-  last = mine;
-  return mine;
-}
-
-async function undo(): Promise<void> {
-  if (await attempt(inTurn(api.undoTasks))) toast("The last change on the board is undone.");
-}
 
 /** Where cards stand whose move the room has not answered yet: what it tells meanwhile is older than that. */
 const moving = signal<ReadonlyMap<number, { to: TaskStatus }>>(new Map());
@@ -91,7 +84,9 @@ function Card({ task }: { task: Task }) {
       taskFocus.value = null;
     }
   }, [taskFocus.value]);
-  const said = remarks(task, tasks.value, roomNow.value);
+  const said = remarks(task, tasks.value, roomNow.value, givenState(task, jobs.value));
+  const chosen = selected.value.includes(task.number);
+  const waits = status !== "done" && task.badge !== "blocked" && !task.assignee;
   // In a moment: the focus also leaves a card that is drawn anew, and is in the new one then.
   const rename = (): void => void setTimeout(() => {
     if (renaming.value?.id !== task.id || document.activeElement?.closest(`[data-task="${task.number}"] textarea`)) return;
@@ -106,7 +101,8 @@ function Card({ task }: { task: Task }) {
   };
   const open = (event: MouseEvent): void => {
     const on = event.target as Element;
-    if (on.closest("button, a, textarea") || event.detail > 1) return;
+    if (on.closest("button, a, textarea, label") || event.detail > 1) return;
+    if (event.metaKey || event.ctrlKey) return select(task.number);
     clearTimeout(opening.current);
     // A second click on the title rewrites it, so that one waits for it.
     opening.current = window.setTimeout(() => (taskOpen.value = task.number), on.closest(".task-title") ? DOUBLE : 0);
@@ -115,12 +111,12 @@ function Card({ task }: { task: Task }) {
     <li
       ref={card}
       onClick={open}
-      class={`task task-${status}`}
+      class={`task task-${status} ${chosen ? "task-chosen" : ""}`}
       draggable={!draft}
       tabIndex={0}
       data-task={task.number}
       data-testid="task"
-      aria-label={`Task ${task.number}: ${task.title}. ${COLUMNS[at]?.name ?? ""}. ${task.badge ? `${task.badge}. ` : ""}Shift and an arrow key move it, Space opens it.`}
+      aria-label={`Task ${task.number}: ${task.title}. ${COLUMNS[at]?.name ?? ""}. ${task.badge ? `${task.badge}. ` : ""}${chosen ? "Selected. " : ""}Shift and an arrow key move it, Space opens it, x selects it.`}
       onDragStart={(event) => {
         event.dataTransfer!.setData("text/plain", String(task.number));
         event.dataTransfer!.effectAllowed = "move";
@@ -140,15 +136,24 @@ function Card({ task }: { task: Task }) {
         } else if (event.key === "Enter") {
           event.preventDefault();
           rewrite();
+        } else if (event.key === "x") {
+          select(task.number);
+        } else if (event.key === "G") {
+          giveOpen.value = true;
+          taskOpen.value = task.number;
+        } else if (event.key === "Escape" && selected.value.length) {
+          selectOnly([]);
         }
       }}
     >
       <div class="task-top">
+        <label class="task-pick" data-tip="Select it  x"><input type="checkbox" checked={chosen} tabIndex={-1} aria-label={`Select ${ref("t", task.number)}`} data-testid="task-pick" onChange={() => select(task.number)} /></label>
         <button type="button" class="task-number" aria-label={`Open ${ref("t", task.number)}`} data-tip="Everything about it" onClick={() => (taskOpen.value = task.number)} data-testid="task-open">{ref("t", task.number)}</button>
         {task.task_type && task.task_type !== "task" && <span class="task-type">{task.task_type}</span>}
         {task.priority !== null && task.priority !== undefined && task.priority !== 5 && task.priority > 0 && <span class={`priority ${task.priority < 5 ? "high" : ""}`} data-tip={`Priority ${task.priority}: 1 is first, 10 last`}>P{task.priority}</span>}
         {task.badge && <span class={`badge badge-${task.badge}`} data-tip={BADGES[task.badge]}>{task.badge}</span>}
         <span class="task-moves">
+          {waits && <IconButton icon="route" label={`Give ${ref("t", task.number)} to whoever is free`} onClick={() => void toSome([task.number], "give", null)} testid="give-any" />}
           <IconButton icon="left" label={`Move ${ref("t", task.number)} back`} disabled={at <= 0} onClick={() => step(-1)} />
           <IconButton icon="right" label={`Move ${ref("t", task.number)} on`} disabled={at >= COLUMNS.length - 1} onClick={() => step(1)} />
         </span>
@@ -174,6 +179,8 @@ function Card({ task }: { task: Task }) {
       <div class="task-meta">
         {task.assignee ? <b style={hued(task.assignee)} class="who">{task.assignee}</b> : null}
         <span>{task.assignee ? "" : `by ${task.created_by}`}</span>
+        {!!task.depends_on?.length && task.badge !== "blocked" && <span>{task.depends_on.length > 2 ? `after ${task.depends_on.length} tasks` : `after ${task.depends_on.map((need) => ref("t", need.number)).join(" and ")}`}</span>}
+        {!!task.files?.length && <span data-tip={task.files.join("\n")}>{counted(task.files.length, "file")}</span>}
         <span class="muted">{ago(task.updated_at ?? task.created_at, now.value)}</span>
       </div>
       <TaskMark task={task.id} />
@@ -185,7 +192,9 @@ function Card({ task }: { task: Task }) {
 function Column({ status, name, empty }: (typeof COLUMNS)[number]) {
   const [over, setOver] = useState(false);
   const [most, setMost] = useState(SHOWN);
-  const list = ordered(tasks.value.filter((t) => statusOf(t) === status), status);
+  const list = ordered(inFilter.value.filter((t) => statusOf(t) === status), status);
+  const all = list.length > 0 && list.every((task) => selected.value.includes(task.number));
+  const selectAll = (): void => selectOnly(all ? selected.value.filter((number) => !list.some((task) => task.number === number)) : [...selected.value, ...list.map((task) => task.number)]);
   // The one that was pointed at is among the shown, wherever it stands.
   const asked = taskFocus.value === null ? -1 : list.findIndex((t) => t.number === taskFocus.value);
   const shown = list.slice(0, Math.max(most, asked + 1));
@@ -204,8 +213,10 @@ function Column({ status, name, empty }: (typeof COLUMNS)[number]) {
         if (task) void move(task, status);
       }}
     >
-      <header><i class={`status status-${status}`} aria-hidden="true" /><h2>{name}</h2><span class="muted">{list.length}</span></header>
-      {!list.length && <p class="column-empty">{empty}</p>}
+      <header><i class={`status status-${status}`} aria-hidden="true" /><h2>{name}</h2><span class="muted">{list.length}</span>
+        {list.length > 0 && <button type="button" class="link column-all" onClick={selectAll} data-testid={`select-${status}`}>{all ? "Select none" : "Select all"}</button>}
+      </header>
+      {!list.length && <p class="column-empty">{filtered.value ? "None of these is here." : empty}</p>}
       <ul>
         {shown.map((task) => <Card key={task.number} task={task} />)}
         {shown.length < list.length && <li><button type="button" class="button small" onClick={() => setMost(shown.length + SHOWN)}>{(list.length - shown.length).toLocaleString("en")} more</button></li>}
@@ -236,9 +247,18 @@ function useLeases(): void {
   }, []);
 }
 
+/** A card that somebody points at is shown, whatever the filter says. */
+function useFound(): void {
+  useEffect(() => {
+    const task = tasks.value.find((one) => one.number === taskFocus.value);
+    if (task && !fits(task, filter.value)) filter.value = ALL;
+  }, [taskFocus.value]);
+}
+
 export default function BoardView() {
   const [title, setTitle] = useState("");
   useLeases();
+  useFound();
   return (
     <section class="view board-view" aria-label="Board">
       <header class="view-head">
@@ -258,7 +278,9 @@ export default function BoardView() {
         </form>
         <button type="button" class="button small" onClick={() => void undo()} data-testid="undo"><Icon name="undo" size={14} /> Undo</button>
       </header>
+      <FilterBar />
       <div class="columns">{COLUMNS.map((column) => <Column key={column.status} {...column} />)}</div>
+      <SelectedBar />
     </section>
   );
 }

@@ -12,7 +12,7 @@ import { composerCall, phone, replyTo } from "../state/view";
 import { complete, usage, type Choice, type Completion } from "../text/completion";
 import { waiting } from "../text/fleet";
 import { plainLine } from "../text/markdown";
-import type { Agent } from "../types";
+import type { Agent, Entry } from "../types";
 import { hued, Icon, IconButton } from "./bits";
 import { Who } from "./proximity";
 
@@ -24,10 +24,13 @@ function helpFor(agent: Agent): string {
   return agent.about || [agent.preset ?? agent.kind, agent.model].filter(Boolean).join(" · ");
 }
 
-export function Composer() {
+/** `thread`: the entry that what is written here answers, in a panel of its own. */
+export function Composer({ thread }: { thread?: Entry }) {
+  const draft = thread ? `draft.${thread.id}` : "draft";
+  const list = thread ? "thread-completion" : "completion";
   const area = useRef<HTMLTextAreaElement>(null);
   const placed = useRef<number | null>(null);
-  const [text, setText] = useState(memory.get("draft") ?? "");
+  const [text, setText] = useState(memory.get(draft) ?? "");
   const [caret, setCaret] = useState(text.length);
   const [picked, setPicked] = useState(0);
   const [dismissed, setDismissed] = useState("");
@@ -51,10 +54,14 @@ export function Composer() {
     if (focused || text) void loadCommands();
   }, [focused]);
   // Before the next paint: a page that is reloaded at once has it too.
-  useLayoutEffect(() => memory.set("draft", text || null), [text]);
+  useLayoutEffect(() => memory.set(draft, text || null), [text]);
   useEffect(() => {
-    if (composerCall.value) area.current?.focus();
+    if (composerCall.value && !thread) area.current?.focus();
   }, [composerCall.value]);
+
+  useEffect(() => {
+    if (thread) area.current?.focus();
+  }, []);
 
   useLayoutEffect(() => {
     const element = area.current!;
@@ -93,10 +100,11 @@ export function Composer() {
       return;
     }
     typed.add(body);
+    edit("", 0);
+    if (thread) return send(body, thread.id);
     send(body, replyTo.value?.id);
     replyTo.value = null;
     clearMarker();
-    edit("", 0);
     void goToEnd();
   };
 
@@ -128,6 +136,7 @@ export function Composer() {
       event.preventDefault();
       submit();
     } else if (event.key === "Escape") {
+      if (thread) return;
       if (replyTo.value) replyTo.value = null;
       else area.current?.blur();
     }
@@ -135,13 +144,13 @@ export function Composer() {
 
   const offline = line.value.state !== "live" && line.value.attempt > 0;
   return (
-    <form class="composer" onSubmit={(event) => { event.preventDefault(); submit(); }} aria-label="Write a message">
+    <form class="composer" onSubmit={(event) => { event.preventDefault(); submit(); }} aria-label={thread ? "Answer in the thread" : "Write a message"}>
       {offered && (
-        <ul class="completion" role="listbox" id="completion" aria-label="Completions" data-testid="completion">
+        <ul class="completion" role="listbox" id={list} aria-label="Completions" data-testid="completion">
           {offered.choices.slice(0, 12).map((choice, i) => (
             <li
               key={choice.label}
-              id={`completion-${i}`}
+              id={`${list}-${i}`}
               role="option"
               aria-selected={i === index}
               onMouseDown={(event) => { event.preventDefault(); take(choice); }}
@@ -162,7 +171,7 @@ export function Composer() {
           <span>{named.map((one, i) => <span key={one.name}>{i > 0 && ", "}<Who name={one.name} /></span>)} {named.length === 1 ? "works on its own, and the room cannot start it: it reads this when it next looks at the room" : "work on their own, and the room cannot start them: they read this when they next look at the room"}{named.every((one) => !one.alive) && ", should it come back"}.</span>
         </p>
       )}
-      {replyTo.value && (
+      {!thread && replyTo.value && (
         <div class="replying" style={hued(replyTo.value.speaker)} data-testid="replying">
           <Icon name="reply" size={13} />
           <span>to <b>{replyTo.value.speaker}</b> {plainLine(replyTo.value.body, 90)}</span>
@@ -174,12 +183,12 @@ export function Composer() {
           ref={area}
           rows={1}
           value={text}
-          placeholder={offline ? "It is sent when the room is back" : phone.value ? "Message the room" : "Message the room, @ for an agent, / for a command"}
-          aria-label="Message"
+          placeholder={offline ? "It is sent when the room is back" : thread ? "Answer in the thread" : phone.value ? "Message the room" : "Message the room, @ for an agent, / for a command"}
+          aria-label={thread ? "Answer" : "Message"}
           aria-autocomplete="list"
-          aria-controls={offered ? "completion" : undefined}
-          aria-activedescendant={offered ? `completion-${index}` : undefined}
-          data-testid="composer"
+          aria-controls={offered ? list : undefined}
+          aria-activedescendant={offered ? `${list}-${index}` : undefined}
+          data-testid={thread ? "thread-composer" : "composer"}
           enterkeyhint="send"
           maxLength={1_000_000}
           onInput={(event) => edit(event.currentTarget.value, event.currentTarget.selectionStart)}
@@ -188,16 +197,16 @@ export function Composer() {
           onFocus={() => setFocused(true)}
           onBlur={() => setFocused(false)}
         />
-        <button type="submit" class="send" aria-label="Send" data-testid="send" disabled={!text.trim()}>
+        <button type="submit" class="send" aria-label="Send" data-testid={thread ? "thread-send" : "send"} disabled={!text.trim()}>
           <Icon name="send" size={18} />
         </button>
       </div>
-      <div class="composer-hint">
+      {!thread && <div class="composer-hint">
         <button type="button" class="as" onClick={() => (askName.value = true)} data-tip="Change your name">
           as <b style={hued(personName.value)}>{personName.value || "…"}</b>
         </button>
         <span class="keys"><kbd>Enter</kbd> sends <kbd>Shift Enter</kbd> new line <kbd>?</kbd> keys</span>
-      </div>
+      </div>}
     </form>
   );
 }

@@ -11,7 +11,7 @@ import { amount, clock, full, span } from "../text/format";
 import { plainLine } from "../text/markdown";
 import { ref } from "../text/reference";
 import { WasGiven } from "../memory/given";
-import { EntryActions, EntryText } from "../rooms/row";
+import { EntryActions, EntryText, Replies } from "../rooms/row";
 import type { Entry, Usage } from "../types";
 import { Avatar, hued, Icon, IconButton, toast } from "./bits";
 import { Lazy } from "./lazy";
@@ -195,6 +195,7 @@ function Row({ entry, previous, lit, found }: EntryProps) {
         <Footer entry={entry} />
         <WasGiven entry={entry} />
         <Receipts entry={entry} />
+        <Replies entry={entry} />
       </div>
       <div class="entry-actions" role="group" aria-label="Entry actions">
         <IconButton icon="reply" label="Reply" keys="R" onClick={() => answer(entry)} />

@@ -66,10 +66,11 @@ export function AgentChips() {
         const stands = standing(agent.name);
         const line = state === "ready" ? stands?.text ?? "ready" : healthLine(agent, now.value, true);
         return (
-          <button key={agent.name} type="button" class={`chip agent-${state}`} style={hued(agent.name)} onClick={() => (agentPanel.value = agent.name)} aria-label={`${agent.name} ${line}${agent.queued ? `, ${counted(agent.queued, "message")} queued` : ""}`}>
+          <button key={agent.name} type="button" class={`chip agent-${state}`} style={hued(agent.name)} onClick={() => (agentPanel.value = agent.name)}>
             <Dot state={state} />
             <b class="who">{agent.name}</b>{" "}
             <span class={`chip-line ${state === "ready" && stands ? `stands-${stands.kind}` : ""}`}>{line}</span>
+            {agent.queued > 0 && <span class="offscreen">, {counted(agent.queued, "message")} queued</span>}
           </button>
         );
       })}

@@ -1,6 +1,7 @@
 /** Mounts rendered text; keeps the blocks that did not change, so a streaming answer stays selectable. */
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { openCode } from "../rooms/code";
 import { copyText } from "../state/prefs";
 import { follow, nothing } from "../state/view";
 import { bytes } from "../text/format";
@@ -96,6 +97,12 @@ function onClick(event: MouseEvent): void {
       copy.textContent = done ? "Copied" : "Select it and press Ctrl+C";
       setTimeout(() => (copy.textContent = "Copy"), 1600);
     });
+    return;
+  }
+  const code = target.closest("a.place");
+  if (code) {
+    event.preventDefault();
+    if (!openCode(code)) toast("The code can be opened from a message of the room.");
     return;
   }
   const ref = target.closest<HTMLAnchorElement>("a.ref, a[href^='#']");

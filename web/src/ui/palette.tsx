@@ -169,8 +169,8 @@ const KEYS: readonly [string, readonly [string, string][]][] = [
   ["Airspace", [["← → ↑ ↓", "turn it, or move the plan"], ["Shift ←", "move it in 3D"], ["+ or -", "nearer, farther"], ["0", "all of it, as at first"], ["Tab", "from agent to agent"]]],
   ["Timeline", [["← →", "the event before, the next one"], ["↑ ↓", "another row"], ["Shift ← →", "move along"], ["+ or -", "nearer, farther"], ["0", "all of it"], ["Home", "the row's first"], ["End", "its newest"]]],
   ["Conflicts", [["j  k", "the next conflict, the one before"], ["1 or 2", "keep a side"], ["3", "let an agent write both"], ["4", "write it yourself"], ["5", "keep the branches apart"], ["Ctrl Enter", "send what you wrote"]]],
+  ["Board", [["/", "search"], ["↑ ↓", "the card before, the next one"], ["Shift ← →", "move it"], ["Space", "everything about it"], ["Enter", "rewrite its title"], ["Shift G", "give it to an agent"], ["x", "select it"]]],
   ["Memory", [["/", "search"], ["↓", "from the search to what it found"], ["↑ ↓", "the one before, the next one"]]],
-  ["Board", [["Shift → ←", "move the card on, or back"], ["↑ ↓", "other cards"], ["Enter", "rename"], ["Space", "everything about it"]]],
 ];
 
 export function Help() {

@@ -1,7 +1,7 @@
 /** How near somebody is to others, in the small: chips, and advisories in the transcript. */
 
 import { advisoryOf, isOpen, LEVEL_WORDS, linkKey } from "../state/airspace";
-import { showAirspace, showWorktree } from "../state/view";
+import { showAirspace, showReview, showWorktree } from "../state/view";
 import { worktreeFor } from "../state/worktrees";
 import type { Advisory } from "../airspace_types";
 import type { Level } from "../basic_types";
@@ -80,6 +80,7 @@ export function Changed({ entry }: { entry: Entry }) {
       <Diffstat of={tree} files />
       {tree.beside && <span class="muted">with what {tree.beside.join(", ")} did there at once</span>}
       {!worktreeFor(entry.speaker)?.member && <button type="button" class="link" onClick={() => showWorktree(entry.speaker)} data-testid="show-diff">Show diff</button>}
+      {!worktreeFor(entry.speaker)?.member && <button type="button" class="link" onClick={() => showReview(entry.speaker)} data-testid="show-review">Review</button>}
       {entry.job !== null && newest.value.jobs.has(entry.job) && <Lazy load={answerMark} given={{ job: entry.job }} over />}
     </div>
   );

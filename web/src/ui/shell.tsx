@@ -13,7 +13,8 @@ import { Composer } from "./composer";
 import { AgentChips, Glance } from "./glance";
 import { Lazy } from "./lazy";
 import { Mark } from "./mark";
-import { Pins } from "../rooms/row";
+import { Beside, Pins } from "../rooms/row";
+import { threadOpen } from "../rooms/threads";
 import { PermissionStack } from "./permission_stack";
 import { BottomTabs, TABS, Tabs } from "./tabs";
 import { Transcript } from "./transcript";
@@ -38,6 +39,8 @@ const queueView = () => import("./queue");
 const airspaceView = () => import("../airspace/view");
 const locksView = () => import("./locks");
 const taskPanel = () => import("./task");
+/** Views with a search of their own, which `/` goes to. */
+const SEARCHED: Readonly<Partial<Record<string, string>>> = { memory: ".mem-search input", board: ".board-search input" };
 const worktreesView = () => import("./worktrees");
 const reviewView = () => import("../review/view");
 const memoryView = () => import("../memory/view");
@@ -149,13 +152,14 @@ function Notices() {
 
 function RoomView() {
   return (
-    <section class="view room-view" aria-label="Room">
+    <section class={`view room-view ${threadOpen.value ? "with-thread" : ""}`} aria-label="Room">
       <Notices />
       <Glance />
       <Pins />
       {returned.value && <Lazy load={sinceBox} given={returned.value} over />}
       <Transcript />
       <Composer />
+      <Beside />
     </section>
   );
 }
@@ -202,7 +206,7 @@ function useKeys(): void {
       }
       const acts: Record<string, () => void> = {
         // A view with a search of its own has the key for it; `c` writes from everywhere.
-        "/": () => (view.value === "memory" ? document.querySelector<HTMLElement>(".mem-search input")?.focus() : callComposer()),
+        "/": () => (SEARCHED[view.value] ? document.querySelector<HTMLElement>(SEARCHED[view.value]!)?.focus() : callComposer()),
         c: callComposer,
         g: () => (afterG = Date.now()),
         t: nextTheme,

@@ -1,21 +1,26 @@
 /** One task, whole: what it is, what came of it, and what happened to it. Comes as a file of its own. */
 
 import "../style/views.css";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError } from "../api";
 import { api } from "../api_views";
-import { BADGES, remarks } from "../state/board";
+import { inTurn } from "../board/doing";
+import { Editable } from "../board/editable";
+import { Give } from "../board/give";
+import { Work } from "../board/work";
+import { BADGES, givenState, remarks } from "../state/board";
 import { roomNow } from "../state/locks";
-import { put, verifications } from "../state/landing";
-import { tasks } from "../state/room";
-import { taskOpen } from "../state/view";
+import { put } from "../state/landing";
+import { jobs, tasks } from "../state/room";
+import { follow, giveOpen, taskOpen } from "../state/view";
+import "../style/board.css";
 import "../style/task.css";
 import { ago, full } from "../text/format";
-import { ref } from "../text/reference";
-import type { Task, TaskDetail } from "../coordination_types";
-import { attempt, Icon, IconButton, Layer, toast, Words } from "./bits";
+import { readRef, ref } from "../text/reference";
+import type { Task, TaskDetail, TaskPatch } from "../coordination_types";
+import { attempt, Icon, IconButton, Layer, Path, toast, Words } from "./bits";
+import { Markdown } from "./markdown";
 import { Who } from "./proximity";
-import { VerificationMark } from "./verified";
 
 const STATUS: Readonly<Record<Task["status"], string>> = { pending: "Pending", in_progress: "In progress", done: "Done" };
 
@@ -35,17 +40,79 @@ function Needs({ id, number }: { id: string; number: number }) {
   return <button type="button" class="link" data-tip={other.title} onClick={() => (taskOpen.value = other.number)}>{ref("t", other.number)} <span class="muted">{other.badge ?? STATUS[other.status].toLowerCase()}</span></button>;
 }
 
+/** `t3, #4 5` as numbers; null: something else stands there. */
+function numbersOf(text: string): number[] | null {
+  const found = text.split(/[\s,]+/).filter(Boolean).map((word) => readRef(word, "t"));
+  return found.every((one) => one?.thing === "t") ? found.map((one) => one!.number) : null;
+}
+
+const save = (task: Task, patch: TaskPatch): Promise<boolean> => attempt(inTurn(() => api.setTask(task.number, patch)));
+
+function Priority({ task }: { task: Task }) {
+  return (
+    <select value={String(task.priority ?? 5)} aria-label="Priority" data-testid="task-priority" onChange={(event) => void save(task, { priority: Number(event.currentTarget.value) })}>
+      {Array.from({ length: 10 }, (_, at) => <option key={at} value={String(at + 1)}>{at + 1}{at === 0 ? ", first" : at === 4 ? ", as usual" : at === 9 ? ", last" : ""}</option>)}
+    </select>
+  );
+}
+
+function Depends({ task }: { task: Task }) {
+  const needs = task.depends_on ?? [];
+  const put = async (text: string): Promise<boolean> => {
+    const numbers = numbersOf(text);
+    if (numbers === null) {
+      toast("Give the numbers of tasks, like t3 t5.", { tone: "problem" });
+      return false;
+    }
+    return save(task, { depends_on: numbers });
+  };
+  return (
+    <Editable name="tasks that it depends on" text={needs.map((need) => ref("t", need.number)).join(" ")} hint="t3 t5" save={put} testid="task-depends">
+      {needs.length ? <span class="needs">{needs.map((need) => <Needs key={need.id} {...need} />)}</span> : <span class="muted">nothing</span>}
+    </Editable>
+  );
+}
+
+function Files({ task }: { task: Task }) {
+  const files = task.files ?? [];
+  return (
+    <Editable name="files" text={files.join("\n")} hint="One path or pattern a line: src/app.py, docs/**" lines={3} save={(text) => save(task, { files: text.split("\n").map((line) => line.trim()).filter(Boolean) })} testid="task-files">
+      {files.length ? <span class="needs">{files.map((path) => <Path key={path} path={path} />)}</span> : <span class="muted">none named</span>}
+    </Editable>
+  );
+}
+
+/** The message by which who has it was given it. */
+function Since({ task }: { task: Task }) {
+  const last = task.given?.at(-1);
+  if (!last || last.agent !== task.assignee) return null;
+  const name = ref("m", last.number);
+  return <span class="muted">by <button type="button" class="link mono" aria-label={`Show ${name} in the room`} onClick={() => { taskOpen.value = null; void follow(name); }}>{name}</button></span>;
+}
+
 function Facts({ task }: { task: Task }) {
   const facts: [string, preact.ComponentChildren][] = [
     ["State", <><i class={`status status-${lost(task) ? "lost" : task.status}`} aria-hidden="true" /> {lost(task) ? "Ended" : STATUS[task.status]}{task.badge && <span class={`badge badge-${task.badge}`} data-tip={BADGES[task.badge]}>{task.badge}</span>}</>],
     ["Created by", <><Who name={task.created_by} /> <span class="muted" data-tip={full(task.created_at)}>{ago(task.created_at, roomNow.value)}</span></>],
   ];
-  if (task.assignee) facts.push([task.status === "done" ? "Ended by" : "Claimed by", <Who name={task.assignee} />]);
+  if (task.assignee) facts.push([task.status === "done" ? "Ended by" : "Claimed by", <><Who name={task.assignee} /> <Since task={task} /></>]);
+  facts.push(["Priority", <Priority task={task} />]);
   if (task.task_type && task.task_type !== "task") facts.push(["Type", <code>{task.task_type}</code>]);
-  if (task.priority) facts.push(["Priority", <>{task.priority} <span class="muted">(1 is first, 10 last)</span></>]);
-  if (task.depends_on?.length) facts.push(["Needs", <span class="needs">{task.depends_on.map((need) => <Needs key={need.id} {...need} />)}</span>]);
-  if (task.files?.length) facts.push(["Locks with it", <span class="needs">{task.files.map((path) => <code key={path}>{path}</code>)}</span>]);
+  if (task.source) facts.push(["Issue", <a href={task.source} target="_blank" rel="noreferrer noopener" data-testid="task-source">{task.source.replace(/^https?:\/\//, "")}</a>]);
+  facts.push(["Depends on", <Depends task={task} />], ["Files", <Files task={task} />]);
   return <dl class="facts">{facts.map(([name, what]) => <div key={name}><dt>{name}</dt><dd>{what}</dd></div>)}</dl>;
+}
+
+function GiveIt({ task }: { task: Task }) {
+  const box = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    if (!giveOpen.value) return;
+    giveOpen.value = false;
+    box.current?.querySelector("select")?.focus();
+  }, []);
+  const last = task.given?.at(-1);
+  const has = task.status === "in_progress" && last !== undefined && last.agent === task.assignee;
+  return <div class="give-it" ref={box} data-testid="give-it"><Give numbers={[task.number]} first={has ? last.agent : ""} again={has} /></div>;
 }
 
 export default function TaskPanel() {
@@ -53,7 +120,9 @@ export default function TaskPanel() {
   const [told, setTold] = useState<TaskDetail | null>(null);
   const [problem, setProblem] = useState("");
   const live = tasks.value.find((task) => task.number === number);
-  const seen = `${live?.updated_at} ${live?.status} ${live?.attempts}`;
+  const asked = new Set((live?.given ?? []).map((one) => one.message));
+  const states = [...jobs.value.values()].filter((job) => asked.has(job.message_id)).map((job) => job.state).join();
+  const seen = `${live?.updated_at} ${live?.status} ${live?.attempts} ${states}`;
   useEffect(() => {
     if (number === null) return;
     let gone = false;
@@ -69,13 +138,12 @@ export default function TaskPanel() {
   }, [number, seen]);
   const whole = told?.number === number ? told : null;
   const task = live ?? whole;
-  const verified = [...verifications.value.values()].filter((one) => one.task !== null && one.task === task?.id).sort((a, b) => b.number - a.number);
   useEffect(() => {
-    if (task) api.verifications({ task: task.id }).then(put, () => undefined);
-  }, [task?.id]);
+    if (whole?.work.verifications.length) put(whole.work.verifications);
+  }, [whole]);
   const close = (): void => { taskOpen.value = null; };
   // What went wrong stands below, whole.
-  const said = task ? remarks(task, tasks.value, roomNow.value).filter((remark) => remark.tone !== "bad") : [];
+  const said = task ? remarks(task, tasks.value, roomNow.value, givenState(task, jobs.value)).filter((remark) => remark.tone !== "bad") : [];
   const reopen = async (): Promise<void> => {
     if (number !== null && (await attempt(api.setTask(number, { status: "pending" })))) toast(`${ref("t", number)} is pending again: a new attempt.`);
   };
@@ -83,17 +151,24 @@ export default function TaskPanel() {
     <Layer label={`Task ${number}`} class="task-dialog" onClose={close} testid="task-dialog">
       <header>
         <span class="task-number">{number === null ? "" : ref("t", number)}</span>
-        <h2>{task?.title ?? "Reading it…"}</h2>
+        {task ? <Editable name="title" text={task.title} hint="What is to be done" save={(title) => save(task, { title })} testid="task-name"><h2>{task.title}</h2></Editable> : <h2>Reading it…</h2>}
         <IconButton icon="close" label="Close" onClick={close} />
       </header>
       <div class="task-body">
         {problem && <p class="problem" role="alert"><Words text={problem} /></p>}
         {task && <Facts task={task} />}
         {said.length > 0 && <p class="remarks">{said.map((remark) => <span key={remark.text} class={`remark remark-${remark.tone}`}>{remark.text}</span>)}</p>}
-        {task?.description && task.description.trim() !== task.title && <pre class="value" tabIndex={0} aria-label="Description" data-testid="task-description">{task.description}</pre>}
+        {task && (
+          <section>
+            <h3>Description</h3>
+            <Editable name="description" text={task.body ?? ""} hint="Markdown. Ctrl Enter saves." lines={10} save={(description) => save(task, { description })} testid="task-description">
+              {task.body ? <Markdown text={task.body} /> : <span class="muted">none</span>}
+            </Editable>
+          </section>
+        )}
         {task?.note && task.note !== task.error_message && <p class="note" data-testid="task-note"><Words text={task.note} /></p>}
         {task?.error_message && <section><h3>Error</h3><pre class="value value-bad" tabIndex={0} aria-label="Error" data-testid="task-error">{task.error_message}</pre></section>}
-        {verified.length > 0 && <section><h3>Verified</h3><ul class="verified-list" data-testid="task-verified">{verified.map((one) => <li key={one.number}><VerificationMark of={one} /> <span class="muted">{ago(one.at, roomNow.value)}</span> {one.reason && <span>{one.reason}</span>}</li>)}</ul></section>}
+        {whole && <Work work={whole.work} />}
         {whole && <Value name="Input" value={whole.input_data} testid="task-input" />}
         {whole && <Value name="Result" value={whole.result} testid="task-result" />}
         {whole && whole.history.length > 0 && (
@@ -111,6 +186,15 @@ export default function TaskPanel() {
           </section>
         )}
       </div>
+      {task && task.status !== "done" && (
+        <footer class="dialog-act">
+          <GiveIt key={`${task.number} ${task.assignee}`} task={task} />
+          <span class="dialog-moves">
+            {task.status === "in_progress" && <button type="button" class="button small" onClick={() => void save(task, { status: "pending" })} data-testid="task-back">Take it back</button>}
+            <button type="button" class="button small" onClick={() => void save(task, { status: "done" })} data-testid="task-done"><Icon name="check" size={14} /> It is done</button>
+          </span>
+        </footer>
+      )}
       {task?.status === "done" && (
         <footer class="dialog-act">
           <button type="button" class="button" onClick={() => void reopen()} data-tip="Make it pending again: a new attempt, without the old result" data-testid="reopen"><Icon name="retry" size={14} /> Reopen</button>

@@ -27,8 +27,8 @@ function setupWords(setup: WorktreeSetup): string {
   return { due: "setup is due", running: "setup runs", done: setup.notes.length ? `set up, ${counted(setup.notes.length, "file")} not copied` : "set up" }[setup.state];
 }
 
-async function tend(agent: string, what: "run" | "stop" | "setup"): Promise<void> {
-  await tell(api.tendWorktree(agent, what));
+async function act(agent: string, what: "run" | "stop" | "setup"): Promise<void> {
+  await tell(api.runInWorktree(agent, what));
   void loadWorktrees();
 }
 
@@ -48,14 +48,14 @@ export function Runs({ tree }: { tree: Worktree }) {
     <span class="runs" data-testid="runs" data-state={app?.state ?? "none"}>
       <span class="runs-act">
         {commands.value.run && (running
-          ? <button type="button" class="button small" disabled={app.state === "stopping"} onClick={() => void tend(tree.agent, "stop")} data-testid="app-stop"><Icon name="stop" size={12} /> Stop<span class="offscreen"> the app of {tree.agent}</span></button>
-          : <button type="button" class="button small" disabled={tree.busy === "archive"} onClick={() => void tend(tree.agent, "run")} data-testid="app-run"><Icon name="play" size={12} /> Run<span class="offscreen"> the app of {tree.agent}</span></button>)}
+          ? <button type="button" class="button small" disabled={app.state === "stopping"} onClick={() => void act(tree.agent, "stop")} data-testid="app-stop"><Icon name="stop" size={12} /> Stop<span class="offscreen"> the app of {tree.agent}</span></button>
+          : <button type="button" class="button small" disabled={tree.busy === "archive"} onClick={() => void act(tree.agent, "run")} data-testid="app-run"><Icon name="play" size={12} /> Run<span class="offscreen"> the app of {tree.agent}</span></button>)}
         {running && app.port !== null && <a class="runs-link" href={address(app)} target="_blank" rel="noreferrer" data-testid="app-link">:{app.port}<span class="offscreen"> of {tree.agent}, in a new tab</span></a>}
         {(app || setup) && <button type="button" class="link" aria-expanded={printed.value?.agent === tree.agent} onClick={() => void look(tree.agent)} data-testid="app-output">Output<span class="offscreen"> of {tree.agent}</span></button>}
       </span>
       {app && !(app.state === "listening" || app.state === "stopped") && <span class={app.state === "exited" ? "runs-bad" : "muted"} data-testid="app-state">{appWords(app)}</span>}
       {setup && (wrong || setup.state !== "done") && <span class={wrong ? "runs-bad" : "muted"} data-tip={setup.notes.slice(0, 10).join("\n") || undefined} tabIndex={setup.notes.length ? 0 : undefined} data-testid="setup-state">{setupWords(setup)}</span>}
-      {wrong && tree.own && <button type="button" class="link" disabled={tree.working === true || !!tree.busy} onClick={() => void tend(tree.agent, "setup")} data-testid="setup-again">Run setup again</button>}
+      {wrong && tree.own && <button type="button" class="link" disabled={tree.working === true || !!tree.busy} onClick={() => void act(tree.agent, "setup")} data-testid="setup-again">Run setup again</button>}
       <span class="runs-place muted" data-tip={tip}>ports {tree.ports[0]}–{tree.ports[1]}{tree.disk && <> · {tree.disk.whole ? "" : "≥ "}{size(tree.disk.bytes)}</>}</span>
     </span>
   );
@@ -86,7 +86,7 @@ export function Printed() {
     <section class="runs-box" aria-label={`Output of ${told.agent}'s worktree`} data-testid="app-printed">
       <header>
         <h2><Who name={told.agent} /> <span class="muted">output of its worktree</span></h2>
-        {commands.value.setup && <button type="button" class="button small" disabled={!!told.busy} onClick={() => void tend(told.agent, "setup")} data-testid="setup-run">Run setup again</button>}
+        {commands.value.setup && <button type="button" class="button small" disabled={!!told.busy} onClick={() => void act(told.agent, "setup")} data-testid="setup-run">Run setup again</button>}
         <IconButton icon="close" label="Hide output" onClick={() => (printed.value = null)} />
       </header>
       {told.app && <Said name="App" words={appWords(told.app)} output={told.app.output ?? ""} />}

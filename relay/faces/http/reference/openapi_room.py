@@ -103,7 +103,7 @@ ROOM_ROUTES = (
         "GET",
         "/api/transcript",
         "A page of the transcript.",
-        {"after": _CURSOR, "before": _CURSOR, "around": _TEXT, "limit": _limit(1000)},
+        {"after": _CURSOR, "before": _CURSOR, "around": _TEXT, "thread": _TEXT, "limit": _limit(1000)},
     ),
     RoomRoute(
         "GET",
@@ -212,6 +212,17 @@ ROOM_ROUTES = (
     RoomRoute("POST", "/api/messages/{message}/delete", "Delete a message of your own.", body=_WHO),
     RoomRoute("POST", "/api/messages/{message}/pin", "Keep an entry on top of the room.", body=_WHO),
     RoomRoute("POST", "/api/messages/{message}/unpin", "Take a pinned entry down.", body=_WHO),
+    RoomRoute(
+        "GET",
+        "/api/code",
+        "The code that a message speaks of, as it stood then.",
+        {
+            "path": _TEXT,
+            "at": _TEXT,
+            "lines": {"type": "string", "pattern": "^[1-9][0-9]{0,8}(-[1-9][0-9]{0,8})?$"},
+        },
+        needed=("path", "at"),
+    ),
     RoomRoute("GET", "/api/pins", "What is pinned, what was pinned last first."),
     RoomRoute("POST", "/api/queue/{job}/retry", "Try a job again.", body=_WHO),
     RoomRoute("POST", "/api/repair", "Repair what healthcheck.sh finds."),

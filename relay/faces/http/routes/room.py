@@ -102,19 +102,24 @@ class RoomRoutes:
         return packed(state)
 
     async def transcript(self, request: web.Request) -> web.Response:
-        query = Query(request, "after", "before", "around", "limit")
-        after, before, around = query.cursor("after"), query.cursor("before"), query.text("around")
-        if sum(place is not None for place in (after, before, around)) > 1:
-            raise bad("after, before and around exclude each other.", "Send one of them.")
+        query = Query(request, "after", "before", "around", "thread", "limit")
+        after, before = query.cursor("after"), query.cursor("before")
+        around, thread = query.text("around"), query.text("thread")
+        if sum(place is not None for place in (after, before, around, thread)) > 1:
+            raise bad("after, before, around and thread exclude each other.", "Send one of them.")
         limit = query.whole("limit", 100, high=1000)
-        if around is None:
+        if thread is not None:
+            page = await self._room.reader.thread(thread.strip(), limit=limit)
+        elif around is None:
             page = await self._room.reader.transcript(after=after, before=before, limit=limit)
         elif around.strip():
             page = await self._room.reader.around(around.strip(), limit=limit)
         else:
             raise bad("around is empty.", "Send a message's id, its number as %2312, or a cursor.")
         shown = {
-            "entries": [entry_json(message) for message in page.entries],
+            "entries": [
+                entry_json(message, replies=page.replies.get(message.id, 0)) for message in page.entries
+            ],
             "next": str(page.next),
             "more": page.more,
         }

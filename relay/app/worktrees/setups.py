@@ -49,7 +49,7 @@ class _Work:
     output: LiveOutput
 
 
-class WorktreeCare:
+class WorktreeSetups:
     """Of one registry. `say` tells the room; `changed` is told of each agent whose worktree stands differently,
     `over` of each in whose worktree a command has ended."""
 

@@ -9,8 +9,8 @@ from datetime import datetime
 
 import pytest
 
-from relay.room.dispatch.usage import DayUse, Used, day_use, dollars, said, windows
 from relay.room.journal.ledger import Q
+from relay.room.journal.usage import DayUse, Used, day_use, dollars, said, windows
 from relay.store.ports import Store, Tx
 from tests.engines import BOTH
 

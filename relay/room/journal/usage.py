@@ -11,9 +11,10 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from relay.base.durations import iso
-from relay.room.dispatch.budget import HOUR_S
 from relay.room.journal.ledger import Q
 from relay.store.ports import Tx
+
+HOUR_S = 3600.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,136 @@
+"""Reviews over real git, on both stores."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from relay.airspace.worktrees.branch_updates import BranchUpdates
+from relay.app.review.comments import wanted
+from relay.app.review.reviews import Reviews
+from relay.app.review.suggestions import Suggestions
+from relay.model import Message, Refusal
+from relay.model.actions import ApplySuggestion, MarkReviewed
+from relay.room.journal import ledger
+from relay.room.journal.ledger import NewMessage
+from relay.store.ports import Tx
+from tests.app.verification.place import Open, Place
+from tests.engines import BOTH, all_events, check_log
+from tests.git.repository import commit, git
+
+pytestmark = BOTH
+
+
+def reviews(place: Place) -> Reviews:
+    suggestions = Suggestions(place.store, place.registry, place.actions, BranchUpdates(place.registry))
+    return Reviews(place.store, place.registry, suggestions, place.settings)
+
+
+async def send(place: Place, *comments: dict[str, Any]) -> Message:
+    action, record = await reviews(place).prepared("AVA", wanted(comments))
+
+    async def work(tx: Tx) -> Message:
+        message, _ = await ledger.put_message(
+            tx, NewMessage("ann", "human", action.line(), await tx.now(), to=("AVA",))
+        )
+        await record(tx, message)
+        return message
+
+    return await place.store.write(work)
+
+
+async def apply(
+    place: Place, number: int, n: int = 1, *, by: str = "ann", undo: bool = False, key: str = ""
+) -> str:
+    action = ApplySuggestion("AVA", number, n, undo)
+    return await reviews(place).carry_out(action, by=by, source_key=key or f"order:{number}.{n}.{undo}.{by}")
+
+
+def marked(told: dict[str, Any]) -> list[str]:
+    return [file["path"] for file in told["files"] if file["reviewed"]]
+
+
+async def test_a_mark_holds_for_one_content_before_and_after(open_place: Open) -> None:
+    place = await open_place()
+    await place.work(
+        "AVA", {"app.py": "def total():\n    return 2\n", "new.py": "x = 1\n", "README.md": "Mine.\n"}
+    )
+    view = reviews(place)
+    await view.mark(MarkReviewed("AVA", ("app.py", "new.py", "README.md")), "ann")
+    assert marked(await view.state("AVA", "ann")) == ["README.md", "app.py", "new.py"]
+    assert marked(await view.state("AVA", "Ann")) == ["README.md", "app.py", "new.py"]
+    assert marked(await view.state("AVA", "bob")) == [] and marked(await view.state("ava", "ann")) != []
+    # Committed or not is no matter; a mode is, and so is the content on the branch.
+    commit(place.at("AVA"))
+    assert len(marked(await view.state("AVA", "ann"))) == 3
+    (place.at("AVA") / "new.py").chmod(0o755)
+    await place.work("AVA", {"app.py": "def total():\n    return 3\n"})
+    told = await view.state("AVA", "ann")
+    assert marked(told) == ["README.md"]
+    (mode,) = [file for file in told["files"] if file["path"] == "new.py"]
+    assert (mode["old_mode"], mode["new_mode"], mode["uncommitted"]) == (None, "100755", True)
+    # The main branch's own content changes below it.
+    commit(place.folder, {"README.md": "Other.\n"})
+    await place.look()
+    assert marked(await view.state("AVA", "ann")) == ["README.md"], "the merge base is still the same"
+    git(place.at("AVA"), "stash", "-q", "-u")
+    git(place.at("AVA"), "merge", "-q", "-X", "ours", "main")
+    await place.look()
+    # What is again as it was reviewed is reviewed; README.md has another content before it.
+    assert marked(await view.state("AVA", "ann")) == ["app.py", "new.py"]
+
+
+async def test_a_suggestion_is_applied_once_for_each_order(open_place: Open) -> None:
+    place = await open_place()
+    await place.work("AVA", {"app.py": "def total():\n    return 2\n"})
+    made = await send(place, {"path": "app.py", "first": 2, "text": "One.", "suggestion": "    return 1 + 1"})
+    said = await apply(place, made.number, key="order:x")
+    head = git(place.at("AVA"), "rev-parse", "HEAD")
+    # The room was ended behind the commit and does it again: it is answered with what was done.
+    assert (
+        await apply(place, made.number, key="order:x") == said
+        and git(place.at("AVA"), "rev-parse", "HEAD") == head
+    )
+    assert git(place.at("AVA"), "log", "-2", "--format=%an <%ae>").splitlines()[0] == "ann <ann@relay>"
+    with pytest.raises(Refusal, match="was applied by ann"):
+        await apply(place, made.number, by="bob")
+    await apply(place, made.number, undo=True)
+    with pytest.raises(Refusal, match="is not applied"):
+        await apply(place, made.number, undo=True, by="bob")
+    await apply(place, made.number, by="bob")
+    changed = [
+        event for event in await all_events(place.store, "files.changed") if event.lane.startswith("human:")
+    ]
+    assert [event.lane for event in changed] == ["human:ann", "human:ann", "human:bob"]
+    kinds = [event.outputs["change"] for event in await all_events(place.store, "worktree.changed")]
+    assert kinds.count("suggested") == 3
+    # While the agent works nobody writes there.
+    place.registry.turn_trees["AVA"] = "x"
+    with pytest.raises(Refusal, match="is at work"):
+        await apply(place, made.number, undo=True, by="cleo")
+    del place.registry.turn_trees["AVA"]
+    await check_log(place.store)
+
+
+async def test_what_is_no_text_of_the_branch_is_refused(open_place: Open) -> None:
+    place = await open_place()
+    await place.work("AVA", {"bin.dat": b"\0\1", "latin.txt": b"caf\xe9\n", "app.py": "x\n"})
+    for comment, why in (
+        ({"path": "bin.dat", "first": 1, "text": "x"}, "a binary file"),
+        ({"path": "nowhere.py", "first": 1, "text": "x"}, "has not got in that form"),
+        ({"path": "../etc/passwd", "first": 1, "text": "x"}, "has not got in that form"),
+        ({"path": "app.py", "first": 1, "blob": "dead" * 10, "text": "x"}, "has not got in that form"),
+        ({"path": "app.py", "first": 2, "text": "x"}, "line 2 of app.py, which has 1"),
+    ):
+        with pytest.raises(Refusal, match=why):
+            await send(place, comment)
+    made = await send(place, {"path": "latin.txt", "first": 1, "text": "", "suggestion": "cafe"})
+    before = git(place.at("AVA"), "rev-parse", "HEAD")
+    with pytest.raises(Refusal, match=r"no UTF-8 text"):
+        await apply(place, made.number)
+    assert git(place.at("AVA"), "rev-parse", "HEAD") == before
+    for agent in ("DAN", "AVA/../BEN"):
+        with pytest.raises(Refusal, match="There is no worktree"):
+            await reviews(place).state(agent, "ann")
+    assert all(each["stands"] for each in (await reviews(place).state("AVA", "ann"))["comments"])

@@ -1,0 +1,33 @@
+/** What the board asks of the room: one request after another, since the next may be about what the last one makes. */
+
+import { ApiError } from "../api";
+import { api } from "../api_views";
+import { attempt, toast } from "../ui/bits";
+
+let last: Promise<unknown> = Promise.resolve();
+export function inTurn<T>(ask: () => Promise<T>): Promise<T> {
+  const mine = last.catch(() => undefined).then(ask);
+  last = mine;
+  return mine;
+}
+
+export async function undo(): Promise<void> {
+  if (await attempt(inTurn(api.undoTasks))) toast("The last change on the board is undone.");
+}
+
+/** What the room says, in one line. */
+const firstLine = (said: string): string => said.replace(/`/g, "").split("\n").map((line) => line.replace(/^- /, "")).filter(Boolean).join(" · ");
+
+/** Does it to all of these, and offers to take it back. True when it went well. */
+export async function toSome(numbers: readonly number[], action: "give" | "move" | "priority" | "archive", to: string | null): Promise<boolean> {
+  try {
+    // A refusal of the room's is an ApiError too.
+    const done = await inTurn(() => api.someTasks(numbers, action, to));
+    toast(firstLine(done.reason ?? "") || "Done.", { action: { label: "Undo", run: () => void undo() } });
+    return true;
+  } catch (problem) {
+    if (!(problem instanceof ApiError)) throw problem;
+    toast(firstLine([problem.message, problem.fix].filter(Boolean).join(" ")), { tone: "problem" });
+    return false;
+  }
+}
