@@ -6,6 +6,7 @@ import { api } from "../api_views";
 import { Icon, IconButton, Layer } from "../ui/bits";
 import type { CodeThen } from "../types";
 import { codeOpen } from "./code";
+import "../style/room_panels.css";
 
 function Line({ number, text, html, lit }: { number: number; text: string; html: string | undefined; lit: boolean }) {
   const row = useRef<HTMLElement>(null);

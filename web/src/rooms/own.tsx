@@ -8,6 +8,7 @@ import { clock, full } from "../text/format";
 import { ref } from "../text/reference";
 import type { Entry } from "../types";
 import { deleting, editing } from "./changes";
+import "../style/room_panels.css";
 
 /** The row has the focus again, so that a keyboard goes on where it was. */
 function back(entry: Entry): void {

@@ -7,6 +7,7 @@ import { plainLine } from "../text/markdown";
 import { ref } from "../text/reference";
 import { hued, Icon, IconButton, tell } from "../ui/bits";
 import { pins } from "./pins";
+import "../style/room_panels.css";
 
 export function PinBar() {
   const [open, setOpen] = useState(false);

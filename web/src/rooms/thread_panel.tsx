@@ -13,6 +13,7 @@ import { Markdown } from "../ui/markdown";
 import { Receipts } from "../ui/receipts";
 import type { Entry } from "../types";
 import { threadOpen } from "./threads";
+import "../style/room_panels.css";
 
 const MOST = 500;
 

@@ -1,5 +1,6 @@
 /** Where people write. The draft outlives the page; completion is decided in text/completion.ts. */
 
+import { signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { typed } from "../state/folds";
 import { Attach, filesOf, useFiles } from "../rooms/attach";
@@ -10,7 +11,7 @@ import { line } from "../state/live";
 import { clearMarker } from "../state/unread";
 import { awayIn, visitors, visitorsIn } from "../state/visitors";
 import { composerCall, phone, replyTo } from "../state/view";
-import { complete, usage, type Choice, type Completion } from "../text/completion";
+import type { Choice, Completion } from "../text/completion";
 import { waiting } from "../text/fleet";
 import { plainLine } from "../text/markdown";
 import type { Agent, Entry } from "../types";
@@ -24,6 +25,9 @@ function helpFor(agent: Agent): string {
   if (agent.breaker.state === "open") return "paused after failures";
   return agent.about || [agent.preset ?? agent.kind, agent.model].filter(Boolean).join(" · ");
 }
+
+/** What is offered while somebody types: it comes when somebody begins to. */
+const offers = signal<typeof import("../text/completion") | null>(null);
 
 /** `thread`: the entry that what is written here answers, in a panel of its own. */
 export function Composer({ thread }: { thread?: Entry }) {
@@ -45,14 +49,16 @@ export function Composer({ thread }: { thread?: Entry }) {
     commands: commands.value,
     tasks: tasks.value,
   };
-  const offered: Completion | null = focused && dismissed !== text ? complete(text, caret, words) : null;
-  const command = usage(text, commands.value);
+  const offered: Completion | null = focused && dismissed !== text ? (offers.value?.complete(text, caret, words) ?? null) : null;
+  const command = offers.value?.usage(text, commands.value) ?? null;
   const named = visitorsIn(text);
   const gone = awayIn(text);
   const index = offered ? Math.min(picked, offered.choices.length - 1) : 0;
 
   useEffect(() => {
-    if (focused || text) void loadCommands();
+    if (!focused && !text) return;
+    void loadCommands();
+    void import("../text/completion").then((all) => (offers.value = all));
   }, [focused]);
   // Before the next paint: a page that is reloaded at once has it too.
   useLayoutEffect(() => memory.set(draft, text || null), [text]);
