@@ -23,11 +23,19 @@ export function Doing({ agent }: { agent: Agent }) {
     return (
       <>
         {turn.asked && <span class="doing" data-testid={`doing-${agent.name}`} data-tip={`${turn.asked.by}: ${turn.asked.text}${tool ? `\n${tool}` : ""}`}>{askedFor(turn.asked.text)}</span>}
+        <Alarm name={agent.name} />
         {tool && <span class="doing-tool mono" data-testid={`tool-${agent.name}`}>{tool}</span>}
       </>
     );
   }
   return <BranchLine name={agent.name} />;
+}
+
+/** What is wrong with its branch while it works. */
+function Alarm({ name }: { name: string }) {
+  const stands = standing(name);
+  if (stands?.kind !== "collides" && stands?.kind !== "conflicts") return null;
+  return <span class={`doing stands-${stands.kind}`} data-testid={`stands-${name}`} data-kind={stands.kind}>{stands.text}</span>;
 }
 
 export function BranchLine({ name }: { name: string }) {

@@ -2,7 +2,7 @@
 
 import "../style/glance.css";
 import { openAdvisories } from "../state/airspace";
-import { readyToLand, standing } from "../state/glance";
+import { askedFor, readyToLand, standing } from "../state/glance";
 import { needs } from "../state/needs";
 import { kindOf } from "../needs/words";
 import { now, workers } from "../state/room";
@@ -67,9 +67,13 @@ export function AgentChips() {
         const line = state === "ready" ? stands?.text ?? "ready" : healthLine(agent, now.value, true);
         return (
           <button key={agent.name} type="button" class={`chip agent-${state}`} style={hued(agent.name)} onClick={() => (agentPanel.value = agent.name)}>
-            <Dot state={state} />
-            <b class="who">{agent.name}</b>{" "}
-            <span class={`chip-line ${state === "ready" && stands ? `stands-${stands.kind}` : ""}`}>{line}</span>
+            <span class="chip-first">
+              <Dot state={state} />
+              <b class="who">{agent.name}</b>{" "}
+              <span class={`chip-line ${state === "ready" && stands ? `stands-${stands.kind}` : ""}`}>{line}</span>
+            </span>
+            {agent.running?.asked && !agent.away && <span class="chip-doing">{askedFor(agent.running.asked.text)}</span>}
+            {agent.running && (stands?.kind === "collides" || stands?.kind === "conflicts") && <span class={`chip-doing stands-${stands.kind}`}>{stands.text}</span>}
             {agent.queued > 0 && <span class="offscreen">, {counted(agent.queued, "message")} queued</span>}
           </button>
         );
