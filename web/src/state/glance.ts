@@ -1,7 +1,7 @@
 /** Each agent in one line: what it works on, or how its branch stands. Every view takes it from here. */
 
 import { computed } from "@preact/signals";
-import type { Agent } from "../types";
+import type { Agent, Need } from "../types";
 import type { Worktree } from "../worktree_types";
 import { warningsOf } from "./airspace";
 import { isOver } from "../landing/said";
@@ -18,6 +18,9 @@ export function toolOf(agent: Agent): string {
   const turn = agent.running;
   return turn ? (streams.value.get(turn.job)?.tool || turn.tool) ?? "" : "";
 }
+
+/** What of the inbox is about an agent; undefined: nothing. */
+export const waitsFor = (name: string): Need | undefined => needs.value.find((need) => need.about === name);
 
 export interface Standing {
   kind: "collides" | "conflicts" | "queued" | "ready" | "changed";
