@@ -56,7 +56,7 @@ async def test_the_first_screen_answers_who_on_what_needs_me_and_cost(
         await expect(row).to_contain_text(re.compile("working"))
         await expect(page.get_by_test_id("glance-working")).to_contain_text("1 working")
         await house.post("@CLEO mend the build")
-        await expect(page.get_by_test_id("glance-needs")).to_have_text("1 needs you: failed agent, CLEO")
+        await expect(page.get_by_test_id("glance-needs")).to_have_text("1 needs you: CLEO")
 
         # Its last tool is known to who comes later, and the names have colours of their own.
         phone = await Person.arrive(chromium, house, "bob", viewport={"width": 390, "height": 844})

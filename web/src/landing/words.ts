@@ -4,6 +4,7 @@ import { counted, instant, moment, span } from "../text/format";
 import { STATES, type Said } from "./said";
 import type { Entry, Landing, Outcome, Result, State, Verification } from "./types";
 
+export * from "./over";
 export * from "./said";
 
 const OUTCOMES: Readonly<Record<Outcome, Said>> = { ...STATES, error: { word: "could not run", sign: "!", tone: "bad" }, timed_out: { word: "took too long", sign: "✕", tone: "bad" } };

@@ -4,7 +4,7 @@ import { computed } from "@preact/signals";
 import type { Agent, Need } from "../types";
 import type { Worktree } from "../worktree_types";
 import { warningsOf } from "./airspace";
-import { isOver } from "../landing/said";
+import { isOver } from "../landing/over";
 import { entryOfAgent, newest } from "./landing";
 import { needs } from "./needs";
 import { agents, streams } from "./room";

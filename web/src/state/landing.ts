@@ -9,7 +9,7 @@
 import { batch, computed, signal, type Signal } from "@preact/signals";
 import { api, ApiError } from "../api";
 import type { Asked, Landing, Verification } from "../landing/types";
-import { isOver, lastLines, plain, testsAnything } from "../landing/said";
+import { isOver, lastLines, plain, testsAnything } from "../landing/over";
 import { readRef, ref } from "../text/reference";
 import type { Frame } from "../types";
 import { onLive } from "./live";

@@ -2,18 +2,13 @@
 
 import "../style/glance.css";
 import { openAdvisories } from "../state/airspace";
-import { askedFor, readyToLand, standing, waitsFor } from "../state/glance";
+import { readyToLand } from "../state/glance";
 import { needs } from "../state/needs";
-import { kindOf } from "../needs/words";
-import { now, workers } from "../state/room";
+import { workers } from "../state/room";
 import { usage } from "../state/usage";
-import { agentPanel, show, showAirspace } from "../state/view";
-import { counted } from "../text/format";
+import { show, showAirspace } from "../state/view";
 import { said, short } from "../text/usage";
-import { Dot, health, healthLine } from "./agents";
-import type { Agent } from "../types";
-import { hued, Icon } from "./bits";
-import { NeedsMark } from "./doing";
+import { Icon } from "./bits";
 
 /** One line over the transcript; what there is nothing of is not said. */
 export function Glance() {
@@ -31,7 +26,7 @@ export function Glance() {
     <nav class="glance" aria-label="At a glance" data-testid="glance">
       {first && (
         <button type="button" class="glance-item alarm" data-testid="glance-needs" data-tip={`${first.about}: ${first.text}`} onClick={() => show("needs")}>
-          <Icon name="inbox" size={14} /> {waiting.length === 1 ? `1 needs you: ${kindOf(first).name.toLowerCase()}, ${first.about}` : `${waiting.length} need you`}
+          <Icon name="inbox" size={14} /> {waiting.length === 1 ? `1 needs you: ${first.about}` : `${waiting.length} need you`}
         </button>
       )}
       {one && (
@@ -55,39 +50,5 @@ export function Glance() {
         </button>
       )}
     </nav>
-  );
-}
-
-const rank = (agent: Agent): number => {
-  const kind = standing(agent.name)?.kind;
-  if (waitsFor(agent.name) || kind === "collides" || kind === "conflicts") return 0;
-  return agent.running ? 1 : kind === "ready" ? 2 : 3;
-};
-
-/** The agents on a phone: each is a chip in one row that scrolls. */
-export function AgentChips() {
-  if (!workers.value.length) return null;
-  return (
-    <div class="chips" role="group" aria-label="Agents" data-testid="agent-chips">
-      {/* Who works or is in trouble is seen without a scroll. */}
-      {[...workers.value].sort((a, b) => rank(a) - rank(b)).map((agent) => {
-        const state = health(agent, now.value);
-        const stands = standing(agent.name);
-        const line = state === "ready" ? stands?.text ?? "ready" : healthLine(agent, now.value, true);
-        return (
-          <button key={agent.name} type="button" class={`chip agent-${state}`} style={hued(agent.name)} onClick={() => (agentPanel.value = agent.name)}>
-            <span class="chip-first">
-              <Dot state={state} />
-              <b class="who">{agent.name}</b>{" "}
-              <NeedsMark name={agent.name} />
-              <span class={`chip-line ${state === "ready" && stands ? `stands-${stands.kind}` : ""}`}>{line}</span>
-            </span>
-            {agent.running?.asked && !agent.away && <span class="chip-doing">{askedFor(agent.running.asked.text)}</span>}
-            {agent.running && (stands?.kind === "collides" || stands?.kind === "conflicts") && <span class={`chip-doing stands-${stands.kind}`}>{stands.text}</span>}
-            {agent.queued > 0 && <span class="offscreen">, {counted(agent.queued, "message")} queued</span>}
-          </button>
-        );
-      })}
-    </div>
   );
 }

@@ -10,7 +10,7 @@ import { returned } from "../state/unread";
 import { AgentList, DispatcherRow } from "./agents";
 import { Icon, IconButton, Toasts, Tooltip, Words, hued } from "./bits";
 import { Composer } from "./composer";
-import { AgentChips, Glance } from "./glance";
+import { Glance } from "./glance";
 import { Lazy } from "./lazy";
 import { Mark } from "./mark";
 import { Beside, Pins } from "../rooms/row";
@@ -31,6 +31,7 @@ const nameDialog = () => import("./signin").then((all) => ({ default: all.NameDi
 const visitorList = () => import("./visitor_list").then((all) => ({ default: all.VisitorList }));
 const fleetList = () => import("./fleet").then((all) => ({ default: all.FleetList }));
 const sinceBox = () => import("./since").then((all) => ({ default: all.SinceBox }));
+const agentChips = () => import("./chips");
 const needsView = () => import("../needs/view");
 const boardView = () => import("./board");
 const agentsView = () => import("./agents_view");
@@ -242,7 +243,7 @@ export function Shell() {
   useKeys();
   return (
     <div class={`shell ${panelOpen() ? "with-panel" : ""}`}>
-      {phone.value ? <div><TopBar />{CHIPPED.has(view.value) && <AgentChips />}</div> : <SideBar />}
+      {phone.value ? <div><TopBar />{CHIPPED.has(view.value) && <Lazy load={agentChips} over />}</div> : <SideBar />}
       <main class="main" data-view={view.value}>
         {view.value === "room" && <RoomView />}
         {view.value === "needs" && <Lazy load={needsView} />}

@@ -2,7 +2,7 @@
 
 import "../style/runs.css";
 import { useEffect, useRef } from "preact/hooks";
-import { lastLines, plain } from "../landing/said";
+import { lastLines, plain } from "../landing/over";
 import { api } from "../api_views";
 import { commands, disk, loadWorktrees, printed } from "../state/worktrees";
 import { counted } from "../text/format";
