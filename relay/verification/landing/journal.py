@@ -24,6 +24,8 @@ Q = Queries(Path(__file__).parents[1])
 ASKED, QUEUED, TESTED, HELD = "landing.asked", "landing.queued", "landing.testing", "landing.held"
 LANDED, PUT_OUT, CANCELLED = "landing.landed", "landing.put_out", "landing.cancelled"
 TYPES = (ASKED, QUEUED, TESTED, HELD, LANDED, PUT_OUT, CANCELLED)
+#: Tests of one entry whose commits are looked for on main: it moves to that of the newest.
+MOST_PLANS = 8
 _ENDS = {EntryState.LANDED: LANDED, EntryState.PUT_OUT: PUT_OUT, EntryState.CANCELLED: CANCELLED}
 
 
@@ -97,6 +99,14 @@ async def carried(tx: Tx, number: int) -> list[Carried]:
     newest = await events.of_lane(tx, lane_of(number), QUEUED, limit=1)
     told = newest[0].outputs.get("carried", []) if newest else []
     return [Carried(**each) for each in told]
+
+
+async def planned(tx: Tx, entry: Entry) -> list[str]:
+    """The commits that were tested to land for the entry's work as it is now, the newest first."""
+    told = [
+        event.outputs for event in await events.of_lane(tx, lane_of(entry.number), TESTED, limit=MOST_PLANS)
+    ]
+    return [each["planned"] for each in told if each["at_commit"] == entry.at_commit and each.get("planned")]
 
 
 async def load(tx: Tx, number: int) -> Entry:
