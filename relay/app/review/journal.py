@@ -93,6 +93,24 @@ async def record_applied(
     return await events.append(tx, new)
 
 
+def _plan(checkout: str) -> str:
+    return f"suggestion:{checkout}"
+
+
+async def planned(tx: Tx, checkout: str) -> Mapping[str, Any] | None:
+    """The suggestion that is being applied in a checkout (`registry.checkout_name`), as `put_plan` kept it; None:
+    none is, and none was when a room was killed."""
+    stored = await events.setting(tx, _plan(checkout))
+    return dict(json.loads(stored)) if stored else None
+
+
+async def put_plan(tx: Tx, checkout: str, plan: Mapping[str, Any] | None) -> None:
+    """Keep what is about to be done: `{told, branch, head, before, after, stood, cause, key}`. `told`: of
+    `record_applied`; `head`: the branch's commit; `before`, `after`, `stood`: the trees before it, after it, and as
+    the log knew it; `cause`: the comments' event; `key`: the order's. None: it is recorded."""
+    await events.put_setting(tx, _plan(checkout), "" if plan is None else dumps(dict(plan)))
+
+
 def _setting(person: str, agent: str) -> str:
     return f"reviewed:{person.casefold()}:{agent}"
 

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from relay.airspace.worktrees.branch_updates import BranchUpdates
+from relay.airspace.worktrees.lifecycle import WorktreeLifecycle
 from relay.app.review.comments import wanted
 from relay.app.review.reviews import Reviews
 from relay.app.review.suggestions import Suggestions
+from relay.git.checkout import Checkout
 from relay.model import Message, Refusal
 from relay.model.actions import ApplySuggestion, MarkReviewed
 from relay.room.journal import ledger
@@ -110,6 +112,55 @@ async def test_a_suggestion_is_applied_once_for_each_order(open_place: Open) -> 
     with pytest.raises(Refusal, match="is at work"):
         await apply(place, made.number, undo=True, by="cleo")
     del place.registry.turn_trees["AVA"]
+    await check_log(place.store)
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+@pytest.mark.parametrize("when", ["before the files", "before the branch", "behind the branch"])
+async def test_what_a_killed_room_applied_is_recorded_once(
+    open_place: Open, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    place = await open_place()
+    await place.work("AVA", {"app.py": "def total():\n    return 2\n"})
+    # The lines are in what is suggested: applied once more, they would stand there twice.
+    doubled = "    # Why.\n    return 2"
+    made = await send(place, {"path": "app.py", "first": 2, "text": "", "suggestion": doubled})
+    forward = WorktreeLifecycle.forward
+
+    async def killed(
+        self: WorktreeLifecycle, checkout: Checkout, branch: str, before: str, after: str
+    ) -> None:
+        if when == "before the branch":
+            git(checkout.top, "read-tree", "-m", "-u", before, after)
+        elif when == "behind the branch":
+            await forward(self, checkout, branch, before, after)
+        raise Killed
+
+    monkeypatch.setattr(WorktreeLifecycle, "forward", killed)
+    with pytest.raises(Killed):
+        await apply(place, made.number, key="order:x")
+    monkeypatch.setattr(WorktreeLifecycle, "forward", forward)
+    await place.look()
+    if when == "before the files":
+        # The order is done again; a second click meets what it did.
+        await apply(place, made.number, key="order:x")
+    else:
+        # Somebody else's click comes first: it is told who has done it. Then the order is done again.
+        with pytest.raises(Refusal, match="was applied by ann"):
+            await apply(place, made.number, by="bob")
+    said = await apply(place, made.number, key="order:x")
+    head = git(place.at("AVA"), "rev-parse", "HEAD")
+    assert head[:9] in said and git(place.at("AVA"), "status", "--porcelain") == ""
+    assert (place.at("AVA") / "app.py").read_text() == f"def total():\n{doubled}\n"
+    (comment,) = (await reviews(place).state("AVA", "ann"))["comments"]
+    assert comment["applied"] == head
+    changed = [each for each in await all_events(place.store, "files.changed") if each.lane == "human:ann"]
+    assert len(changed) == len(await all_events(place.store, "review.applied")) == 1
+    await apply(place, made.number, undo=True)
+    assert (place.at("AVA") / "app.py").read_text() == "def total():\n    return 2\n"
     await check_log(place.store)
 
 
