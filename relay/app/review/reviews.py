@@ -13,7 +13,7 @@ from typing import Any
 
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
-from relay.airspace.worktrees.view import difference, missing
+from relay.airspace.worktrees.view import difference, looked_for, missing
 from relay.app.review import journal
 from relay.app.review.comments import NEW, Comment, Wanted, lines_of, place, quote, refused, said
 from relay.app.review.journal import SentComment, content_of
@@ -63,6 +63,7 @@ class Reviews:
             return shown(await self.state(action.agent, by), by)
         if isinstance(action, MarkReviewed):
             return await self.mark(action, by)
+        await looked_for(self._registry, action.agent)
         sent = await self._store.read(lambda tx: journal.sent(tx, action.agent))
         found = next((each for each in sent if each.name == action.name), None)
         if found is None:
@@ -136,6 +137,7 @@ class Reviews:
 
     async def _difference(self, agent: str, path: str = "") -> tuple[TrackedWorktree, Json]:
         """The worktree, and what it changes. Raises Refusal."""
+        await looked_for(self._registry, agent)
         worktree = self._registry.find(agent)
         try:
             told = None if worktree is None else await difference(self._registry, worktree.name, path)

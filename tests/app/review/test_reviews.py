@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from relay.airspace.worktrees import view
 from relay.airspace.worktrees.branch_updates import BranchUpdates
 from relay.airspace.worktrees.lifecycle import WorktreeLifecycle
 from relay.app.review.comments import wanted
 from relay.app.review.reviews import Reviews
 from relay.app.review.suggestions import Suggestions
+from relay.app.worktrees.desk import WorktreeDesk
 from relay.git.checkout import Checkout
-from relay.model import Message, Refusal
-from relay.model.actions import ApplySuggestion, MarkReviewed
+from relay.model import Fault, Message, Refusal
+from relay.model.actions import ApplySuggestion, MarkReviewed, RunApp, SetUp, ShowReview, StopApp
 from relay.room.journal import ledger
 from relay.room.journal.ledger import NewMessage
 from relay.store.ports import Tx
-from tests.app.verification.place import Open, Place
+from tests.app.verification.place import AGENTS, Open, Place
 from tests.engines import BOTH, all_events, check_log
 from tests.git.repository import commit, git
 
@@ -162,6 +165,39 @@ async def test_what_a_killed_room_applied_is_recorded_once(
     await apply(place, made.number, undo=True)
     assert (place.at("AVA") / "app.py").read_text() == "def total():\n    return 2\n"
     await check_log(place.store)
+
+
+async def test_what_is_ordered_right_after_a_start_waits_for_the_worktrees(
+    open_place: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = await open_place()
+    await place.work("AVA", {"app.py": "def total():\n    return 2\n"})
+    made = await send(place, {"path": "app.py", "first": 2, "text": "", "suggestion": "    return 3"})
+    # The room starts again: nobody has looked at the worktrees yet.
+    anew = Place(place.store, place.folder, AGENTS)
+    desk = WorktreeDesk(anew.store, anew.settings, anew.registry)
+    monkeypatch.setattr(view, "SURVEY_S", 0.0)
+    for ordered in (
+        apply(anew, made.number),
+        reviews(anew).carry_out(ShowReview("AVA"), by="ann", source_key="order:1"),
+        desk.carry_out(RunApp("AVA"), by="ann", source_key="order:2"),
+        desk.carry_out(StopApp("AVA"), by="ann", source_key="order:3"),
+        desk.carry_out(SetUp("AVA"), by="ann", source_key="order:4"),
+    ):
+        with pytest.raises(Refusal, match="has just started") as refused:
+            await ordered
+        assert refused.value.fault is Fault.BUSY
+    monkeypatch.setattr(view, "SURVEY_S", 60.0)
+    applied = asyncio.create_task(apply(anew, made.number))
+    shown = asyncio.create_task(reviews(anew).state("AVA", "ann"))
+    nobody = asyncio.create_task(desk.carry_out(SetUp("NOBODY"), by="ann", source_key="order:5"))
+    await anew.registry.open()
+    await anew.look()
+    assert "applied the suggestion" in await applied
+    assert (await shown)["agent"] == "AVA"
+    with pytest.raises(Refusal, match="There is no worktree of NOBODY"):
+        await nobody
+    await anew.close()
 
 
 async def test_what_is_no_text_of_the_branch_is_refused(open_place: Open) -> None:
