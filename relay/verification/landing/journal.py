@@ -34,10 +34,17 @@ def lane_of(number: int) -> Lane:
 
 
 async def ask(
-    tx: Tx, agent: str, *, by: str, task: str | None = None, cause: Sequence[str] = (), squash: bool = False
+    tx: Tx,
+    agent: str,
+    *,
+    by: str,
+    task: str | None = None,
+    cause: Sequence[str] = (),
+    squash: bool | None = None,
 ) -> tuple[Entry, bool]:
     """Put an agent's branch into the queue, to land as one commit with `squash`; the entry, and whether it is new.
-    One that waits takes the newest work and the newest wish. Raises Refusal: it is being tested."""
+    One that waits takes the newest work, and the newest wish of a person; None: it stays as it was wished, and is
+    merged where nobody wished. Raises Refusal: it is being tested."""
     row = await tx.one(Q.newest_entry_of, agent=agent)
     before = None if row is None else _entry(row)
     if before is not None and before.state is EntryState.TESTING:
@@ -47,11 +54,11 @@ async def ask(
             code="testing",
         )
     if before is not None and before.state in OPEN:
-        again = replace(before, state=EntryState.ASKED, note="", held_on=None, squash=squash)
-        again = replace(again, task=task or before.task)
+        again = replace(before, state=EntryState.ASKED, note="", held_on=None, task=task or before.task)
+        again = again if squash is None else replace(again, squash=squash)
         return await change(tx, again, ASKED, cause=cause, again=True), False
     number = await events.next_number(tx, "landing")
-    made = Entry(number, agent, by, task=task, at=await tx.now(), squash=squash)
+    made = Entry(number, agent, by, task=task, at=await tx.now(), squash=bool(squash))
     return await change(tx, made, ASKED, cause=cause), True
 
 
