@@ -21,7 +21,7 @@ from relay.app.review.suggestions import Suggestions
 from relay.base.terminal_text import safe_line
 from relay.config.settings import LiveSettings
 from relay.git.run import Git, GitError
-from relay.model import Fault, Message, Refusal
+from relay.model import Fault, Message, Refusal, references
 from relay.model.actions import ApplySuggestion, MarkReviewed, SendReview, ShowReview
 from relay.room.dispatch.permissions import code_span
 from relay.store.ports import Store, Tx
@@ -71,6 +71,11 @@ class Reviews:
                 f"There is no comment {action.name} on the branch of {action.agent}.",
                 f"`/review @{action.agent}` lists the newest ones.",
                 Fault.UNKNOWN,
+            )
+        if found.deleted and not action.undo:
+            raise Refusal(
+                f"{references.message(found.message)} was deleted, so {found.name} is not applied.",
+                "Comment on the lines anew.",
             )
         return await self._suggestions.apply(action, found, by, source_key)
 
@@ -174,7 +179,8 @@ class Reviews:
 
 
 async def _both(tx: Tx, agent: str) -> tuple[list[SentComment], Mapping[str, Mapping[str, Any]]]:
-    return await journal.sent(tx, agent), await journal.applied(tx, agent)
+    sent = [each for each in await journal.sent(tx, agent) if not each.deleted]
+    return sent, await journal.applied(tx, agent)
 
 
 async def _blob(git: Git, told: Mapping[str, Any], path: str, side: str) -> str | None:

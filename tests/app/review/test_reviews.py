@@ -16,9 +16,19 @@ from relay.app.review.suggestions import Suggestions
 from relay.app.worktrees.desk import WorktreeDesk
 from relay.git.checkout import Checkout
 from relay.model import Fault, Message, Refusal
-from relay.model.actions import ApplySuggestion, MarkReviewed, RunApp, SetUp, ShowReview, StopApp
+from relay.model.actions import (
+    ApplySuggestion,
+    DeleteMessage,
+    MarkReviewed,
+    RunApp,
+    SetUp,
+    ShowReview,
+    StopApp,
+)
+from relay.room.entries import changes
 from relay.room.journal import ledger
 from relay.room.journal.ledger import NewMessage
+from relay.room.journal.orders import Order
 from relay.store.ports import Tx
 from tests.app.verification.place import AGENTS, Open, Place
 from tests.engines import BOTH, all_events, check_log
@@ -198,6 +208,40 @@ async def test_what_is_ordered_right_after_a_start_waits_for_the_worktrees(
     with pytest.raises(Refusal, match="There is no worktree of NOBODY"):
         await nobody
     await anew.close()
+
+
+async def delete(place: Place, message: Message) -> None:
+    async def work(tx: Tx) -> None:
+        said, _ = await ledger.put_message(
+            tx, NewMessage("ann", "human", f"/delete m{message.number}", await tx.now())
+        )
+        await changes.delete(tx, DeleteMessage(message.number), Order("ann", said, [], True, await tx.now()))
+
+    await place.store.write(work)
+
+
+async def test_what_a_deleted_message_suggested_is_not_applied(open_place: Open) -> None:
+    place = await open_place()
+    await place.work("AVA", {"app.py": "def total():\n    return 2\n", "new.py": "x = 1\n"})
+    first = await send(
+        place,
+        {"path": "app.py", "first": 2, "text": "Wrong.", "suggestion": "    return 3"},
+        {"path": "new.py", "first": 1, "text": "", "suggestion": "x = 2"},
+    )
+    second = await send(place, {"path": "app.py", "first": 1, "text": "Stays."})
+    await apply(place, first.number, 2)
+    await delete(place, first)
+    told = await reviews(place).state("AVA", "ann")
+    assert [each["id"] for each in told["comments"]] == [f"m{second.number}.1"]
+    shown = await reviews(place).carry_out(ShowReview("AVA"), by="ann", source_key="order:1")
+    assert "Stays." in shown and "Wrong." not in shown
+    head = git(place.at("AVA"), "rev-parse", "HEAD")
+    with pytest.raises(Refusal, match=f"m{first.number} was deleted, so m{first.number}.1 is not applied"):
+        await apply(place, first.number)
+    assert git(place.at("AVA"), "rev-parse", "HEAD") == head
+    # What was applied before can still be taken back.
+    await apply(place, first.number, 2, undo=True)
+    assert (place.at("AVA") / "new.py").read_text() == "x = 1\n"
 
 
 async def test_what_is_no_text_of_the_branch_is_refused(open_place: Open) -> None:
