@@ -62,10 +62,14 @@ async def test_the_first_screen_answers_who_on_what_needs_me_and_cost(
         phone = await Person.arrive(chromium, house, "bob", viewport={"width": 390, "height": 844})
         chips = phone.page.get_by_test_id("agent-chips").get_by_role("button")
         await expect(chips).to_have_count(3)
-        await expect(chips.first).to_contain_text("working")
+        # Who is in trouble comes first, then who works.
+        await expect(chips.first).to_contain_text("CLEO")
+        working = chips.filter(has_text="AVA")
+        await expect(working).to_contain_text("working")
+        await expect(working).to_contain_text("mend the login page")
         colours = await chips.locator("b").evaluate_all("all => all.map(e => getComputedStyle(e).color)")
         assert len(set(colours)) == 3
-        await chips.first.click()
+        await working.click()
         panel = phone.page.get_by_test_id("agent-panel")
         await expect(panel.get_by_test_id("asked")).to_have_text("ann: mend the login page")
         await expect(panel).to_contain_text("Read: src/login.py")

@@ -225,6 +225,8 @@ async def test_the_queue_shows_what_is_tested_and_why_one_is_put_out(place: Plac
 
     # BEN was told with the lines, and mends it by itself.
     await eventually(lambda: _mended(place), "what BEN mends")
+    # The side bar says of it what the inbox says.
+    await expect(page.get_by_test_id("stands-BEN")).to_contain_text("did not land")
     await out.get_by_test_id("land-again").click()
     again = card(page, "ended-card", "BEN").first
     await expect(again).to_have_attribute("data-state", "landed")

@@ -20,7 +20,7 @@ from relay.log.encoding import dumps
 from relay.model import Board, Message, actions, references
 from relay.room.dispatch import queue
 from relay.room.dispatch.breaker import BreakerState, in_a_row
-from relay.room.dispatch.budget import DAY_S, HOUR_S, exhausted
+from relay.room.dispatch.budget import DAY_S, exhausted
 from relay.room.dispatch.permissions import ALLOW, Pending
 from relay.room.dispatch.roster import Member
 from relay.room.journal.ledger import Q
@@ -124,13 +124,20 @@ async def agent_needs(tx: Tx, members: Mapping[str, Member], now: float) -> list
             give = _give(await _message(tx, latest), others) if open_still else ()
             failed = next((job.error for job in missed if job.state is JobState.DEAD and job.error), "")
             text = f"It gets no work after {in_a_row(breaker.failures)}"
-            text += f", until one attempt at {clock_time(breaker.retry_at, now)}" if breaker.retry_at else ""
+            if breaker.retry_at:
+                due = breaker.retry_at <= now
+                text += (
+                    ": its next message is one attempt"
+                    if due
+                    else f" until {clock_time(breaker.retry_at, now)}"
+                )
             text += f". Last: {short(failed)}" if failed else ""
             buttons = (NeedAction("try", "Try now", actions.TryNow((name,))), *give)
             at = breaker.opened_at or now
             found.append(Need(f"agent:{name}", Kind.FAILED_AGENT, at, name, sentence(text), buttons, name))
         if policy.budget.any:
-            spent = exhausted(policy.budget, await queue.load_spent(tx, name, now), now)
+            used = await queue.load_spent(tx, name, now)
+            spent = exhausted(policy.budget, used, now)
             if spent is not None:
                 limit = getattr(policy.budget, spent.what)
                 more = max(limit * 2, 1)
@@ -146,9 +153,8 @@ async def agent_needs(tx: Tx, members: Mapping[str, Member], now: float) -> list
                     ),
                     later("Wait", f"budget:{name}", "wait"),
                 )
-                window = HOUR_S if spent.what == "turns_per_hour" else DAY_S
                 skips = [job.ended_at or 0.0 for job in missed if job.error_class == "budget"]
-                at = max([spent.frees_at - window, *skips])
+                at = max([used.newest or 0.0, *skips])
                 free = clock_time(spent.frees_at, now)
                 text = f"Its budget is spent: {spent.text}. The first part is free again at {free}."
                 found.append(

@@ -204,7 +204,7 @@ class WorktreeDesk:
 
     async def _say(self, agent: str, text: str) -> None:
         """Whatever becomes of the message: what it is about has happened."""
-        meta = {"notice": "worktree", "agent": agent}
+        meta = {"notice": "worktree_run", "agent": agent}
         try:
             await self._store.write(lambda tx: ledger.say(tx, text, meta=meta))
         except (StoreError, self._store.transient, self._store.errors, OSError) as error:

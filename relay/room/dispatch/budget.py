@@ -31,7 +31,8 @@ class Budget:
 @dataclass(frozen=True, slots=True)
 class Spent:
     """`turns_hour` in the last hour; tokens by kind (`relay.model.UsagePart`) and `usd` in the last day.
-    `oldest_in_hour` and `oldest` are the Unix seconds at which the first turns of these windows began."""
+    `oldest_in_hour` and `oldest` are the Unix seconds at which the first turns of these windows began, `newest` those
+    at which the last one ended."""
 
     turns_hour: int = 0
     input: int = 0
@@ -41,6 +42,7 @@ class Spent:
     usd: float = 0.0
     oldest_in_hour: float | None = None
     oldest: float | None = None
+    newest: float | None = None
 
     @property
     def tokens(self) -> int:

@@ -92,7 +92,8 @@ SELECT COUNT(*) FILTER (WHERE started_at > :hour_ago) AS turns_hour,
   CAST(COALESCE(SUM(input_tokens), 0) AS bigint) AS input, CAST(COALESCE(SUM(cache_write_tokens), 0) AS bigint) AS cache_write,
   CAST(COALESCE(SUM(cache_read_tokens), 0) AS bigint) AS cache_read, CAST(COALESCE(SUM(output_tokens), 0) AS bigint) AS output,
   COALESCE(SUM(cost_usd), 0) AS usd,
-  MIN(started_at) FILTER (WHERE started_at > :hour_ago) AS oldest_in_hour, MIN(started_at) AS oldest
+  MIN(started_at) FILTER (WHERE started_at > :hour_ago) AS oldest_in_hour, MIN(started_at) AS oldest,
+  MAX(ended_at) AS newest
 FROM turns WHERE agent = :agent AND started_at > :day_ago
 
 -- What each agent used, by hours behind `start`; the known agents are few, so their index is used.

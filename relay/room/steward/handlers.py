@@ -25,7 +25,7 @@ from relay.model import (
 from relay.model.actions import Action
 from relay.model.names import listed
 from relay.room.dispatch import queue
-from relay.room.dispatch.breaker import CircuitBreaker
+from relay.room.dispatch.breaker import BreakerState, CircuitBreaker
 from relay.room.dispatch.permissions import ALLOW, REJECT, PermissionBroker, code_span
 from relay.room.dispatch.recovery import lift_hops
 from relay.room.dispatch.roster import Policy, Roster
@@ -276,7 +276,9 @@ class ActionHandlers:
         for name in self._known(agents):
             policy = self._policy(name)
             prospect = await self._prospect(tx, policy, order)
-            if not prospect.probes:
+            # One whose pause is over waits for its attempt too.
+            closed = (await queue.load_breaker(tx, policy)).state is BreakerState.CLOSED
+            if not prospect.probes and (closed or prospect.why):
                 why = f": {prospect.why}" if prospect.why else ": its circuit is closed, so it gets work"
                 raise Refusal(
                     f"{name} has nothing to try{why}.", "`/retry m<number>` asks again for a message."

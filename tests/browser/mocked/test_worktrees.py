@@ -342,3 +342,18 @@ async def test_a_merge_that_is_under_way_is_shown_and_given_up(room: MockRoom, o
     await expect(page.get_by_test_id("toast")).to_contain_text("kept in refs/relay/kept/ben/1")
     await expect(told).to_contain_text("conflicts with main in src/cart.py (lines 2-8)")
     await expect(row(page, "BEN").get_by_test_id("abort")).to_have_count(0)
+
+
+async def test_a_turn_that_changed_nothing_leaves_its_branch_ready(
+    room: MockRoom, open_page: OpenPage
+) -> None:
+    turn = {"job": 1, "message_id": "m", "since": None, "asked": {"by": "ann", "text": "@CLAUDE why?"}}
+    room.air.trees = [new_worktree("CLAUDE", working=True)]
+    room.agent("CLAUDE", running=turn)
+    page = await open_page()
+    await expect(page.get_by_test_id("doing-CLAUDE")).to_have_text("why?")
+    await expect(page.get_by_test_id("glance-ready")).to_have_count(0)
+    room.air.trees = [new_worktree("CLAUDE")]
+    room.agent("CLAUDE", running=None)
+    await expect(page.get_by_test_id("stands-CLAUDE")).to_contain_text("ready to land")
+    await expect(page.get_by_test_id("glance-ready")).to_have_text("ready to land: CLAUDE")

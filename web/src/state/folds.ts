@@ -9,9 +9,9 @@ import { counted } from "../text/format";
 import { plainLine } from "../text/markdown";
 import type { Entry } from "../types";
 
-/** Notices that are for information, whose number is what matters when many come. */
+/** Notices that are for information, whose number is what matters when many come. What went wrong is of no such kind. */
 const QUIET: ReadonlySet<string> = new Set([
-  ..."skipped coordination config worktree worktrees visitor fleet agent_settings task circuit_closed rewind dispatcher recall transcript".split(" "),
+  ..."skipped coordination worktree visitor fleet agent_settings task circuit_closed rewind dispatcher recall".split(" "),
 ]);
 const COMMAND = /^\/[a-z]/i;
 /** Entries behind its message, among which a skip is not told again: the message's receipt has it, and is on the screen. */

@@ -1,10 +1,12 @@
 /** Each agent in one line: what it works on, or how its branch stands. Every view takes it from here. */
 
 import { computed } from "@preact/signals";
-import type { Agent } from "../types";
+import type { Agent, Need } from "../types";
 import type { Worktree } from "../worktree_types";
 import { warningsOf } from "./airspace";
-import { entryOfAgent } from "./landing";
+import { isOver } from "../landing/said";
+import { entryOfAgent, newest } from "./landing";
+import { needs } from "./needs";
 import { agents, streams } from "./room";
 import { worktreeFor, worktrees } from "./worktrees";
 
@@ -17,10 +19,16 @@ export function toolOf(agent: Agent): string {
   return turn ? (streams.value.get(turn.job)?.tool || turn.tool) ?? "" : "";
 }
 
+/** What of the inbox is about an agent; undefined: nothing. */
+export const waitsFor = (name: string): Need | undefined => needs.value.find((need) => need.about === name);
+
 export interface Standing {
   kind: "collides" | "conflicts" | "queued" | "ready" | "changed";
   text: string;
 }
+
+/** What a verification says of work that cannot land. */
+const REFUSED: ReadonlySet<string> = new Set(["failed", "error"]);
 
 /** Can its branch land as it stands? Its agent is idle, and git merges it. */
 const lands = (tree: Worktree): boolean => !tree.working && !tree.merging && !tree.unsettled && (tree.merges === "clean" || tree.merges === "joins");
@@ -35,7 +43,13 @@ export function standing(name: string): Standing | null {
   if (warning || tree?.merges === "conflicts") return { kind: "conflicts", text: `conflicts with ${into}` };
   if (!tree || !tree.files || tree.merges === "nothing") return null;
   const landing = entryOfAgent(name);
+  if (landing?.approvals?.some((one) => one.state === "waiting")) return { kind: "queued", text: "waits for an approval" };
   if (landing) return { kind: "queued", text: landing.state === "testing" ? "is tested for landing" : "waits in the landing queue" };
+  // The inbox and its mark say so too.
+  if (needs.value.some((need) => need.kind === "not_landed" && need.about === name)) return { kind: "conflicts", text: "did not land" };
+  const verified = newest.value.agents.get(name);
+  if (verified && REFUSED.has(verified.state)) return { kind: "conflicts", text: "its tests failed" };
+  if (verified && !isOver(verified)) return { kind: "changed", text: verified.state === "waiting" ? "waits for an approval" : "is being tested" };
   return lands(tree) ? { kind: "ready", text: "ready to land" } : { kind: "changed", text: "not merged yet" };
 }
 

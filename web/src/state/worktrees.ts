@@ -6,7 +6,7 @@ import type { AirspaceState } from "../airspace_types";
 import type { MergeTurn, Worktree, WorktreeRuns, Worktrees } from "../worktree_types";
 import { airspace } from "./airspace";
 import { onLive } from "./live";
-import { onEntries, onFrames } from "./room";
+import { agents, onEntries, onFrames } from "./room";
 
 export const worktrees = signal<Worktree[] | null>(null);
 /** In which order to merge them, so that the fewest are set back. */
@@ -67,7 +67,18 @@ airspace.subscribe((state) => {
   last = now;
 });
 onEntries((entries) => {
-  if (entries.some((e) => e.meta.worktree)) soon();
+  if (entries.some((e) => e.meta.worktree || e.meta.conflict !== undefined || e.meta.notice === "worktree")) soon();
+});
+// A turn that changed nothing ends too, and then its branch can land.
+let working = "";
+agents.subscribe((all) => {
+  const now = all.map((agent) => agent.running?.job ?? "").join();
+  if (now !== working) soon();
+  working = now;
+});
+const MOVED: ReadonlySet<string> = new Set(["landing", "verification", "approval"]);
+onFrames((frames) => {
+  if (frames.some((frame) => MOVED.has(frame.type))) soon();
 });
 onFrames((frames) => {
   // Of one worktree the newest says all.

@@ -6,7 +6,7 @@ import { instant, moment, span } from "../text/format";
 import type { Agent, DispatcherState } from "../types";
 import { standing } from "../state/glance";
 import { hued } from "./bits";
-import { Cost, Doing } from "./doing";
+import { Cost, Doing, NeedsMark } from "./doing";
 
 type Health = "away" | "ready" | "spent" | "working" | "paused" | "open" | "half_open" | "parked" | "missing" | "off";
 
@@ -69,6 +69,7 @@ export function AgentList() {
               <span class="agent-lines">
                 <span class="agent-first">
                   <span class={`agent-name ${agent.kind === "steward" ? "neutral" : ""}`} style={hued(agent.name)}>{agent.name}</span>
+                  <NeedsMark name={agent.name} />
                   <span class="agent-line">{state === "ready" ? agent.member ? `at ${agent.member}` : (agent.model ?? (agent.kind === "steward" ? "steward" : "")) : healthLine(agent, now.value, true)}</span>
                   <Cost name={agent.name} />
                   {agent.queued > 0 && <span class="count" data-tip={`${agent.queued} queued`}>{agent.queued}</span>}

@@ -58,7 +58,8 @@ export function Composer({ thread }: { thread?: Entry }) {
   useEffect(() => {
     if (!focused && !text) return;
     void loadCommands();
-    void import("../text/completion").then((all) => (offers.value = all));
+    // Cut off from the room one writes all the same.
+    import("../text/completion").then((all) => (offers.value = all), () => undefined);
   }, [focused]);
   // Before the next paint: a page that is reloaded at once has it too.
   useLayoutEffect(() => memory.set(draft, text || null), [text]);

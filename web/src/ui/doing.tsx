@@ -1,11 +1,12 @@
 /** One agent in a line or two: what it does, how its branch stands, what it cost today. */
 
 import "../style/glance.css";
-import { askedFor, standing, toolOf } from "../state/glance";
+import { askedFor, standing, toolOf, waitsFor } from "../state/glance";
 import { usage } from "../state/usage";
 import { worktreeFor } from "../state/worktrees";
 import { said, short } from "../text/usage";
 import type { Agent } from "../types";
+import { Icon } from "./bits";
 import { Diffstat } from "./diffstat";
 
 /** What an agent used today, in the fewest words. */
@@ -13,6 +14,12 @@ export function Cost({ name }: { name: string }) {
   const used = usage.value?.agents[name];
   const words = used && short(used);
   return words ? <span class="cost" data-tip={`Today: ${said(used)}`} data-testid={`cost-${name}`}>{words}</span> : null;
+}
+
+/** Something of it waits for a person. */
+export function NeedsMark({ name }: { name: string }) {
+  const need = waitsFor(name);
+  return need ? <span class="needs-mark" role="img" aria-label="needs you" data-tip={need.text} data-testid={`needs-${name}`}><Icon name="inbox" size={13} /></span> : null;
 }
 
 /** What it works on and with what, or how its branch stands. */
@@ -23,11 +30,19 @@ export function Doing({ agent }: { agent: Agent }) {
     return (
       <>
         {turn.asked && <span class="doing" data-testid={`doing-${agent.name}`} data-tip={`${turn.asked.by}: ${turn.asked.text}${tool ? `\n${tool}` : ""}`}>{askedFor(turn.asked.text)}</span>}
+        <Alarm name={agent.name} />
         {tool && <span class="doing-tool mono" data-testid={`tool-${agent.name}`}>{tool}</span>}
       </>
     );
   }
   return <BranchLine name={agent.name} />;
+}
+
+/** What is wrong with its branch while it works. */
+function Alarm({ name }: { name: string }) {
+  const stands = standing(name);
+  if (stands?.kind !== "collides" && stands?.kind !== "conflicts") return null;
+  return <span class={`doing stands-${stands.kind}`} data-testid={`stands-${name}`} data-kind={stands.kind}>{stands.text}</span>;
 }
 
 export function BranchLine({ name }: { name: string }) {

@@ -2,7 +2,7 @@
 
 import "../style/glance.css";
 import { openAdvisories } from "../state/airspace";
-import { readyToLand, standing } from "../state/glance";
+import { askedFor, readyToLand, standing, waitsFor } from "../state/glance";
 import { needs } from "../state/needs";
 import { kindOf } from "../needs/words";
 import { now, workers } from "../state/room";
@@ -11,7 +11,9 @@ import { agentPanel, show, showAirspace } from "../state/view";
 import { counted } from "../text/format";
 import { said, short } from "../text/usage";
 import { Dot, health, healthLine } from "./agents";
+import type { Agent } from "../types";
 import { hued, Icon } from "./bits";
+import { NeedsMark } from "./doing";
 
 /** One line over the transcript; what there is nothing of is not said. */
 export function Glance() {
@@ -56,20 +58,32 @@ export function Glance() {
   );
 }
 
+const rank = (agent: Agent): number => {
+  const kind = standing(agent.name)?.kind;
+  if (waitsFor(agent.name) || kind === "collides" || kind === "conflicts") return 0;
+  return agent.running ? 1 : kind === "ready" ? 2 : 3;
+};
+
 /** The agents on a phone: each is a chip in one row that scrolls. */
 export function AgentChips() {
   if (!workers.value.length) return null;
   return (
     <div class="chips" role="group" aria-label="Agents" data-testid="agent-chips">
-      {workers.value.map((agent) => {
+      {/* Who works or is in trouble is seen without a scroll. */}
+      {[...workers.value].sort((a, b) => rank(a) - rank(b)).map((agent) => {
         const state = health(agent, now.value);
         const stands = standing(agent.name);
         const line = state === "ready" ? stands?.text ?? "ready" : healthLine(agent, now.value, true);
         return (
           <button key={agent.name} type="button" class={`chip agent-${state}`} style={hued(agent.name)} onClick={() => (agentPanel.value = agent.name)}>
-            <Dot state={state} />
-            <b class="who">{agent.name}</b>{" "}
-            <span class={`chip-line ${state === "ready" && stands ? `stands-${stands.kind}` : ""}`}>{line}</span>
+            <span class="chip-first">
+              <Dot state={state} />
+              <b class="who">{agent.name}</b>{" "}
+              <NeedsMark name={agent.name} />
+              <span class={`chip-line ${state === "ready" && stands ? `stands-${stands.kind}` : ""}`}>{line}</span>
+            </span>
+            {agent.running?.asked && !agent.away && <span class="chip-doing">{askedFor(agent.running.asked.text)}</span>}
+            {agent.running && (stands?.kind === "collides" || stands?.kind === "conflicts") && <span class={`chip-doing stands-${stands.kind}`}>{stands.text}</span>}
             {agent.queued > 0 && <span class="offscreen">, {counted(agent.queued, "message")} queued</span>}
           </button>
         );
