@@ -6,6 +6,7 @@ Invariant: nothing is done here with a worktree that is at another member.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
@@ -18,7 +19,7 @@ from relay.config.command_line import command
 from relay.git import diff
 from relay.git.run import GitError, name_of
 from relay.git.trial_merge import Trial, Verdict
-from relay.model import Refusal
+from relay.model import Fault, Refusal
 
 #: Bytes of a difference that an interface shows.
 MOST_DIFF = 1_048_576
@@ -26,6 +27,8 @@ MOST_DIFF = 1_048_576
 
 #: Pairs that git is asked about for one answer: at 20 ms each some 3 s on two cores; the rest with the next one.
 MOST_PAIRS = 256
+#: Seconds that an order waits for the first look at all worktrees: less than people wait for an answer.
+SURVEY_S = 15.0
 #: The code of a refusal to do what can only be done at another member.
 ELSEWHERE = "elsewhere"
 
@@ -56,6 +59,19 @@ def missing(registry: WorktreeRegistry, agent: str, words: str = "") -> Refusal:
         f"Log in where {other.member} runs, and {do}.",
         code=ELSEWHERE,
     )
+
+
+async def looked_for(registry: WorktreeRegistry, agent: str) -> None:
+    """Wait until it is known whether the agent has a worktree: right after a start, none is known yet. Raises
+    Refusal: that takes longer than `SURVEY_S`."""
+    if registry.find(agent) is not None:
+        return
+    try:
+        async with asyncio.timeout(SURVEY_S):
+            await registry.surveyed.wait()
+    except TimeoutError:
+        message = "The room has just started, and is still looking for the worktrees."
+        raise Refusal(message, "Try again in a moment.", Fault.BUSY) from None
 
 
 async def rows(

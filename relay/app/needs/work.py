@@ -149,7 +149,7 @@ async def not_landed(tx: Tx, agents: Iterable[str], now: float) -> list[Need]:
         if entry.state is not EntryState.PUT_OUT or entry.agent in inside or now - ended > DAY_S:
             continue
         id = f"landing:{entry.number}"
-        again = NeedAction("land", "Land again", actions.Land((entry.agent,)))
+        again = NeedAction("land", "Land again", actions.Land((entry.agent,), squash=entry.squash))
         buttons = (again, later("Leave it", id)) if entry.agent in names else (later("Leave it", id),)
         text = f"Its branch did not land: {short(entry.reason) or 'no reason is known'}"
         found.append(

@@ -29,7 +29,7 @@ MOST_SENT, MOST_APPLIED = 60, 400
 @dataclass(frozen=True, slots=True)
 class SentComment:
     """A comment of the message with this room number, the `place`-th of it, from 1. `at`: ISO 8601; `commit`: the
-    branch's then."""
+    branch's then; `deleted`: its message was taken back since."""
 
     message: int
     place: int
@@ -38,6 +38,7 @@ class SentComment:
     commit: str
     comment: Comment
     event: str
+    deleted: bool = False
 
     @property
     def name(self) -> str:
@@ -63,13 +64,17 @@ async def record_sent(tx: Tx, message: Message, agent: str, commit: str, comment
 
 
 async def sent(tx: Tx, agent: str) -> list[SentComment]:
-    """The newest comments on an agent's branch, the newest message first, each message's in their order."""
+    """The newest comments on an agent's branch, the newest message first, each message's in their order; with those
+    that were deleted."""
     found = []
     for event in await events.of_lane(tx, lane_of(agent), SENT, limit=MOST_SENT):
         told = event.outputs
+        row = await tx.one(Q.message_by_number, number=told["message"])
+        deleted = row is not None and "deleted" in json.loads(row["meta"])
         found += [
             SentComment(
-                told["message"], place, told["by"], event.at, told["commit"], Comment.of_json(each), event.id
+                *(told["message"], place, told["by"], event.at, told["commit"]),
+                *(Comment.of_json(each), event.id, deleted),
             )
             for place, each in enumerate(told["comments"], 1)
         ]
@@ -91,6 +96,24 @@ async def record_applied(
     """A suggestion was applied or taken back: `{comment, undo, commit, by, path, first, blob, text}`."""
     new = NewEvent(APPLIED, lane_of(agent), outputs=dict(told), parents=list(cause), source_key=source_key)
     return await events.append(tx, new)
+
+
+def _plan(checkout: str) -> str:
+    return f"suggestion:{checkout}"
+
+
+async def planned(tx: Tx, checkout: str) -> Mapping[str, Any] | None:
+    """The suggestion that is being applied in a checkout (`registry.checkout_name`), as `put_plan` kept it; None:
+    none is, and none was when a room was killed."""
+    stored = await events.setting(tx, _plan(checkout))
+    return dict(json.loads(stored)) if stored else None
+
+
+async def put_plan(tx: Tx, checkout: str, plan: Mapping[str, Any] | None) -> None:
+    """Keep what is about to be done: `{told, branch, head, before, after, stood, cause, key}`. `told`: of
+    `record_applied`; `head`: the branch's commit; `before`, `after`, `stood`: the trees before it, after it, and as
+    the log knew it; `cause`: the comments' event; `key`: the order's. None: it is recorded."""
+    await events.put_setting(tx, _plan(checkout), "" if plan is None else dumps(dict(plan)))
 
 
 def _setting(person: str, agent: str) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
-from relay.airspace.worktrees.view import difference, missing
+from relay.airspace.worktrees.view import difference, looked_for, missing
 from relay.app.review import journal
 from relay.app.review.comments import NEW, Comment, Wanted, lines_of, place, quote, refused, said
 from relay.app.review.journal import SentComment, content_of
@@ -21,7 +21,7 @@ from relay.app.review.suggestions import Suggestions
 from relay.base.terminal_text import safe_line
 from relay.config.settings import LiveSettings
 from relay.git.run import Git, GitError
-from relay.model import Fault, Message, Refusal
+from relay.model import Fault, Message, Refusal, references
 from relay.model.actions import ApplySuggestion, MarkReviewed, SendReview, ShowReview
 from relay.room.dispatch.permissions import code_span
 from relay.store.ports import Store, Tx
@@ -63,6 +63,7 @@ class Reviews:
             return shown(await self.state(action.agent, by), by)
         if isinstance(action, MarkReviewed):
             return await self.mark(action, by)
+        await looked_for(self._registry, action.agent)
         sent = await self._store.read(lambda tx: journal.sent(tx, action.agent))
         found = next((each for each in sent if each.name == action.name), None)
         if found is None:
@@ -70,6 +71,11 @@ class Reviews:
                 f"There is no comment {action.name} on the branch of {action.agent}.",
                 f"`/review @{action.agent}` lists the newest ones.",
                 Fault.UNKNOWN,
+            )
+        if found.deleted and not action.undo:
+            raise Refusal(
+                f"{references.message(found.message)} was deleted, so {found.name} is not applied.",
+                "Comment on the lines anew.",
             )
         return await self._suggestions.apply(action, found, by, source_key)
 
@@ -136,6 +142,7 @@ class Reviews:
 
     async def _difference(self, agent: str, path: str = "") -> tuple[TrackedWorktree, Json]:
         """The worktree, and what it changes. Raises Refusal."""
+        await looked_for(self._registry, agent)
         worktree = self._registry.find(agent)
         try:
             told = None if worktree is None else await difference(self._registry, worktree.name, path)
@@ -172,7 +179,8 @@ class Reviews:
 
 
 async def _both(tx: Tx, agent: str) -> tuple[list[SentComment], Mapping[str, Mapping[str, Any]]]:
-    return await journal.sent(tx, agent), await journal.applied(tx, agent)
+    sent = [each for each in await journal.sent(tx, agent) if not each.deleted]
+    return sent, await journal.applied(tx, agent)
 
 
 async def _blob(git: Git, told: Mapping[str, Any], path: str, side: str) -> str | None:

@@ -2,7 +2,8 @@
 
 Invariants: nothing is written while the agent's turn runs, nor into a file that somebody else has locked. The lines
 are those of the comment, or nothing is written. What the agent had not committed is committed before, as before a
-merge. The commit, its events and the files' record follow each other as for a merge: git first.
+merge. What is planned, with the commit's id, is kept before the branch moves, and is gone in the transaction of its
+record: whoever is killed in between finds by that id whether it was done, and records it once.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 
 from relay.airspace.worktrees.actions import WorktreeActions
 from relay.airspace.worktrees.branch_updates import BranchUpdates
-from relay.airspace.worktrees.lifecycle import WorktreeChange
+from relay.airspace.worktrees.lifecycle import WorktreeChange, is_ancestor
 from relay.airspace.worktrees.merging.merge_into_main import BranchMerger, refuse_to_filter
 from relay.airspace.worktrees.merging.proposal import MergeSource
 from relay.airspace.worktrees.registry import WorktreeRegistry
@@ -55,6 +56,8 @@ class Suggestions:
     async def apply(self, action: ApplySuggestion, sent: SentComment, by: str, source_key: str) -> str:
         """Commit what the comment suggests, or what stood there before (`undo`), once for each `source_key`; what the
         room says of it. Raises Refusal, and then nothing of it is on the branch."""
+        if (there := self._registry.find(action.agent)) is not None:
+            await self.settle(there)
         done = await self._store.read(lambda tx: events.of_source(tx, source_key))
         if done is not None:
             return str(done.outputs["text"])
@@ -77,6 +80,49 @@ class Suggestions:
             finally:
                 worktree.mark_stale(None)
                 self._registry.wake.set()
+
+    async def settle(self, worktree: TrackedWorktree) -> None:
+        """Record what a room that was killed has applied on this branch, or finish it where the files have it; drop
+        what it had only planned. Raises Refusal."""
+        name = self._registry.checkout_name(worktree.name)
+        if await self._store.read(lambda tx: journal.planned(tx, name)) is None:
+            return
+        async with self._registry.exclusive, worktree.lock:
+            # What was under way here meanwhile is recorded by now.
+            plan = await self._store.read(lambda tx: journal.planned(tx, name))
+            if plan is None:
+                return
+            try:
+                done = await self._is_done(worktree, plan)
+            except (GitError, WorktreeGone, OSError) as error:
+                raise Refusal(f"git could not say whether a suggestion was applied: {error}.") from error
+            if done:
+                await self._record(worktree, plan)
+            else:
+                await self._store.write(lambda tx: journal.put_plan(tx, name, None))
+        worktree.mark_stale(None)
+        self._registry.wake.set()
+
+    async def _is_done(self, worktree: TrackedWorktree, plan: Mapping[str, Any]) -> bool:
+        """Is the planned commit on the branch? It is put there where its files stand in the worktree already. Raises
+        GitError."""
+        git, branch, commit = worktree.checkout.git, str(plan["branch"]), str(plan["told"]["commit"])
+        if await git.maybe("rev-parse", "-q", "--verify", f"{commit}^{{commit}}") is None:
+            return False
+        head = await git.maybe("rev-parse", "-q", "--verify", f"refs/heads/{branch}^{{commit}}")
+        if head is None:
+            return False
+        if await is_ancestor(git, commit, head):
+            return True
+        merger, source = await self._updates.merger(worktree)
+        snapshot = source.snapshot
+        if (snapshot.head.branch, head, snapshot.tree) != (branch, plan["head"], plan["after"]):
+            return False
+        own = self._registry.scratch.git(worktree.checkout, worktree.checkout.index)
+        await own.run("read-tree", "--reset", commit)
+        await own.run("update-index", "-q", "--refresh", ok=(0, 1))
+        await merger.move_branch(worktree.checkout, branch, head, commit, "relay: a suggestion")
+        return True
 
     async def _write(
         self,
@@ -114,7 +160,6 @@ class Suggestions:
         message = _message(sent, comment, by, undo=action.undo)
         commit = await commit_tree(git, tree, [head], message, signed(person, person))
         await scratch.publish(worktree.checkout, commit, [head])
-        await self._registry.lifecycle.forward(worktree.checkout, branch, head, commit)
         verb = "took back" if action.undo else "applied"
         answer = (
             f"{by} {verb} the suggestion {sent.name} in {code_span(comment.path)} on {worktree.name}'s branch "
@@ -126,8 +171,19 @@ class Suggestions:
             **{"comment": sent.name, "undo": action.undo, "commit": commit, "by": by, "path": comment.path},
             **{"first": first, "blob": blob, "text": answer},
         }
-        change = WorktreeChange(SUGGESTED, worktree.name, branch, by, "", commit, {"path": comment.path})
-        await self._record(worktree, change, (before, tree), told, sent, source_key)
+        name = self._registry.checkout_name(worktree.name)
+        known = await self._store.read(lambda tx: last_tree(tx, name))
+        plan = {
+            **{"told": told, "branch": branch, "head": head, "before": before, "after": tree},
+            **{"stood": known.tree if known is not None else before, "cause": sent.event, "key": source_key},
+        }
+        await self._store.write(lambda tx: journal.put_plan(tx, name, plan), durable=True)
+        try:
+            await self._registry.lifecycle.forward(worktree.checkout, branch, head, commit)
+        except GitError:
+            await self._store.write(lambda tx: journal.put_plan(tx, name, None))
+            raise
+        await self._record(worktree, plan)
         return answer
 
     async def _committed(self, merger: BranchMerger, source: MergeSource, branch: str) -> str:
@@ -143,37 +199,37 @@ class Suggestions:
         known = await of_person(self._registry.main)
         return known if known is not None and known.name.casefold() == by.casefold() else of_relay(by)
 
-    async def _record(
-        self,
-        worktree: TrackedWorktree,
-        change: WorktreeChange,
-        trees: tuple[str, str],
-        told: Mapping[str, Any],
-        sent: SentComment,
-        source_key: str,
-    ) -> None:
-        name, lane = self._registry.checkout_name(worktree.name), ledger.person_lane(change.by)
+    async def _record(self, worktree: TrackedWorktree, plan: Mapping[str, Any]) -> None:
+        """Record a plan that is on the branch, and drop it, in one transaction."""
+        told, before, after, stood = plan["told"], plan["before"], plan["after"], plan["stood"]
+        name, lane = self._registry.checkout_name(worktree.name), ledger.person_lane(told["by"])
+        change = WorktreeChange(
+            *(SUGGESTED, worktree.name, plan["branch"], told["by"], "", told["commit"]),
+            {"path": told["path"]},
+        )
         git = self._registry.scratch.git(worktree.checkout)
-        known = await self._store.read(lambda tx: last_tree(tx, name))
-        stood = known.tree if known is not None else trees[0]
         # What somebody wrote there that no turn has told of is not the person's.
-        others = touches_of(await changed_files(git, stood, trees[0]))
-        touches = touches_of(await changed_files(git, *trees))
+        others = touches_of(await changed_files(git, stood, before))
+        touches = touches_of(await changed_files(git, before, after))
 
         async def also(tx: Tx) -> None:
+            await journal.put_plan(tx, name, None)
             applied = await journal.record_applied(
-                tx, worktree.name, told, cause=[sent.event], source_key=source_key
+                tx, worktree.name, told, cause=[plan["cause"]], source_key=plan["key"]
             )
+            known = await last_tree(tx, name)
+            if known is not None and known.tree != stood:
+                return  # a turn that began since has told of these files already
             await record_changes(
-                tx, UNKNOWN_LANE, others, source=Source.TREE, before=stood, after=trees[0], worktree=name
+                tx, UNKNOWN_LANE, others, source=Source.TREE, before=stood, after=before, worktree=name
             )
             await record_changes(
                 tx,
                 lane,
                 touches,
                 source=Source.PERSON,
-                before=trees[0],
-                after=trees[1],
+                before=before,
+                after=after,
                 worktree=name,
                 parents=[applied.id],
                 branch=change.branch,

@@ -17,6 +17,7 @@ import contextlib
 import time
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import structlog
 
@@ -207,7 +208,7 @@ class LandingQueue:
                 continue
             if not self._is_held(entry, main) and not await self._has_come(entry):
                 continue
-            if there := await self._git.landed_as(main, entry):
+            if there := await self._git.landed_as(main, entry, await self._record.planned(entry)):
                 # Whoever was killed behind the move finds it done, and so does who merged it by hand.
                 await self._record.landed(entry, there, kept=await self._git.keep(entry))
             elif not self._is_held(entry, main) and await self._approvals.approved(entry, main):
@@ -341,7 +342,8 @@ class LandingQueue:
                     testing = replace(
                         entry, state=EntryState.TESTING, verification=made.number, note=note, began=began
                     )
-                    await journal.change(tx, testing, journal.TESTED, onto=main, batch=agents)
+                    more: dict[str, Any] = {"onto": main, "batch": agents, "planned": link.commit}
+                    await journal.change(tx, testing, journal.TESTED, **more)
             return made
 
         number = (await self._store.write(begin)).number

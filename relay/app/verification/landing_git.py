@@ -46,7 +46,7 @@ class Link:
 
 
 def squash_of(entry: Entry) -> str:
-    """The trailer by which the one commit of an entry's work is known again on the main branch."""
+    """The trailer that tells readers of what work one commit is. It proves nothing: agents can write it too."""
     return f"Squashed-From: {entry.at_commit} (landing {entry.number})"
 
 
@@ -105,17 +105,18 @@ class LandingGit:
         except GitError:
             return False  # what git has not here, as of a clone that is gone, the main branch has not either
 
-    async def landed_as(self, main: str, entry: Entry) -> str:
-        """The main branch's commit that brought the entry's work in; empty: it has not got it."""
+    async def landed_as(self, main: str, entry: Entry, planned: Sequence[str] = ()) -> str:
+        """The main branch's commit that brought the entry's work in; empty: it has not got it. `planned`: the commits
+        that were made of its work to land as one. Only their ids count: messages hold what agents write."""
         commit = entry.at_commit
         if await self.has(main, commit):
             asked = ("rev-list", "--first-parent", "--ancestry-path", "--reverse", f"{commit}..{main}")
             found = await self.git.maybe(*asked)
             return found.split()[0] if found else commit
-        if not entry.squash:
-            return ""
-        asked = ("log", "--first-parent", "--format=%H", "--fixed-strings", f"--grep={squash_of(entry)}")
-        return ((await self.git.maybe(*asked, f"{commit}..{main}", "--")) or "").partition("\n")[0]
+        for made in planned if entry.squash else ():
+            if await self.has(main, made):
+                return made
+        return ""
 
     async def keep(self, entry: Entry) -> str:
         """The ref that holds the commits of which one is made; empty: the entry is merged, or they are elsewhere."""

@@ -82,6 +82,10 @@ class LandingRecord:
 
         await self._store.write(work)
 
+    async def planned(self, entry: Entry) -> list[str]:
+        """The commits that were to land for the entry's work, the newest first; known before main moves to one."""
+        return await self._store.read(lambda tx: journal.planned(tx, entry))
+
     async def landed(
         self,
         entry: Entry,

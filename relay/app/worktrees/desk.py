@@ -15,6 +15,7 @@ import structlog
 
 from relay.airspace.worktrees.registry import EDITORS, WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree
+from relay.airspace.worktrees.view import looked_for
 from relay.app.worktrees.apps import WorktreeApps
 from relay.app.worktrees.commands import end_left
 from relay.app.worktrees.record import WorktreeRecord
@@ -112,8 +113,14 @@ class WorktreeDesk:
 
     # -- what people order
 
+    async def looked_for(self, agent: str) -> None:
+        """Wait until it is known whether the agent has a worktree here. Raises Refusal."""
+        await looked_for(self._registry, agent)
+
     async def carry_out(self, action: Action, *, by: str, source_key: str) -> str:
         """What reaches outside of the database (`relay.model.ports.Timeline`). Raises Refusal."""
+        if isinstance(action, RunApp | StopApp | SetUp):
+            await self.looked_for(action.agent)
         try:
             match action:
                 case RunApp(agent):

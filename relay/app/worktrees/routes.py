@@ -34,7 +34,7 @@ class WorktreeDeskRoutes:
     async def show(self, request: web.Request) -> web.Response:
         """`{agent, ports, setup, app, busy, disk}`, with what was printed."""
         Query(request)
-        return answer(await self._desk.told(self._known(request), output=True))
+        return answer(await self._desk.told(await self._known(request), output=True))
 
     async def act(self, request: web.Request) -> web.Response:
         """`{name}` -> `{success, reason}`."""
@@ -42,13 +42,14 @@ class WorktreeDeskRoutes:
         if not request[CREDENTIAL].person:
             message = "Only a person runs commands in worktrees, and this is an agent's key."
             raise Refusal(message, "Use the room's token.", Fault.FORBIDDEN, "scope")
-        by, agent = self._reader.speaker(request, body), self._known(request)
+        by, agent = self._reader.speaker(request, body), await self._known(request)
         action = _ACTIONS[request.path.rpartition("/")[2]](agent)
         return answer((await self._actions.act(action, by=by)).as_json())
 
-    def _known(self, request: web.Request) -> str:
+    async def _known(self, request: web.Request) -> str:
         """The agent as it is spelled. Raises Refusal: it has no worktree here."""
         agent = request.match_info["agent"]
+        await self._desk.looked_for(agent)
         try:
             return self._desk.setups.find(agent).name
         except Refusal as refusal:

@@ -24,6 +24,8 @@ Q = Queries(Path(__file__).parents[1])
 ASKED, QUEUED, TESTED, HELD = "landing.asked", "landing.queued", "landing.testing", "landing.held"
 LANDED, PUT_OUT, CANCELLED = "landing.landed", "landing.put_out", "landing.cancelled"
 TYPES = (ASKED, QUEUED, TESTED, HELD, LANDED, PUT_OUT, CANCELLED)
+#: Tests of one entry whose commits are looked for on main: it moves to that of the newest.
+MOST_PLANS = 8
 _ENDS = {EntryState.LANDED: LANDED, EntryState.PUT_OUT: PUT_OUT, EntryState.CANCELLED: CANCELLED}
 
 
@@ -32,10 +34,17 @@ def lane_of(number: int) -> Lane:
 
 
 async def ask(
-    tx: Tx, agent: str, *, by: str, task: str | None = None, cause: Sequence[str] = (), squash: bool = False
+    tx: Tx,
+    agent: str,
+    *,
+    by: str,
+    task: str | None = None,
+    cause: Sequence[str] = (),
+    squash: bool | None = None,
 ) -> tuple[Entry, bool]:
     """Put an agent's branch into the queue, to land as one commit with `squash`; the entry, and whether it is new.
-    One that waits takes the newest work and the newest wish. Raises Refusal: it is being tested."""
+    One that waits takes the newest work, and the newest wish of a person; None: it stays as it was wished, and is
+    merged where nobody wished. Raises Refusal: it is being tested."""
     row = await tx.one(Q.newest_entry_of, agent=agent)
     before = None if row is None else _entry(row)
     if before is not None and before.state is EntryState.TESTING:
@@ -45,11 +54,11 @@ async def ask(
             code="testing",
         )
     if before is not None and before.state in OPEN:
-        again = replace(before, state=EntryState.ASKED, note="", held_on=None, squash=squash)
-        again = replace(again, task=task or before.task)
+        again = replace(before, state=EntryState.ASKED, note="", held_on=None, task=task or before.task)
+        again = again if squash is None else replace(again, squash=squash)
         return await change(tx, again, ASKED, cause=cause, again=True), False
     number = await events.next_number(tx, "landing")
-    made = Entry(number, agent, by, task=task, at=await tx.now(), squash=squash)
+    made = Entry(number, agent, by, task=task, at=await tx.now(), squash=bool(squash))
     return await change(tx, made, ASKED, cause=cause), True
 
 
@@ -97,6 +106,14 @@ async def carried(tx: Tx, number: int) -> list[Carried]:
     newest = await events.of_lane(tx, lane_of(number), QUEUED, limit=1)
     told = newest[0].outputs.get("carried", []) if newest else []
     return [Carried(**each) for each in told]
+
+
+async def planned(tx: Tx, entry: Entry) -> list[str]:
+    """The commits that were tested to land for the entry's work as it is now, the newest first."""
+    told = [
+        event.outputs for event in await events.of_lane(tx, lane_of(entry.number), TESTED, limit=MOST_PLANS)
+    ]
+    return [each["planned"] for each in told if each["at_commit"] == entry.at_commit and each.get("planned")]
 
 
 async def load(tx: Tx, number: int) -> Entry:

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from relay.airspace.worktrees import view
 from relay.airspace.worktrees.branch_updates import BranchUpdates
+from relay.airspace.worktrees.lifecycle import WorktreeLifecycle
 from relay.app.review.comments import wanted
 from relay.app.review.reviews import Reviews
 from relay.app.review.suggestions import Suggestions
-from relay.model import Message, Refusal
-from relay.model.actions import ApplySuggestion, MarkReviewed
+from relay.app.worktrees.desk import WorktreeDesk
+from relay.git.checkout import Checkout
+from relay.model import Fault, Message, Refusal
+from relay.model.actions import (
+    ApplySuggestion,
+    DeleteMessage,
+    MarkReviewed,
+    RunApp,
+    SetUp,
+    ShowReview,
+    StopApp,
+)
+from relay.room.entries import changes
 from relay.room.journal import ledger
 from relay.room.journal.ledger import NewMessage
+from relay.room.journal.orders import Order
 from relay.store.ports import Tx
-from tests.app.verification.place import Open, Place
+from tests.app.verification.place import AGENTS, Open, Place
 from tests.engines import BOTH, all_events, check_log
 from tests.git.repository import commit, git
 
@@ -111,6 +126,122 @@ async def test_a_suggestion_is_applied_once_for_each_order(open_place: Open) -> 
         await apply(place, made.number, undo=True, by="cleo")
     del place.registry.turn_trees["AVA"]
     await check_log(place.store)
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+@pytest.mark.parametrize("when", ["before the files", "before the branch", "behind the branch"])
+async def test_what_a_killed_room_applied_is_recorded_once(
+    open_place: Open, monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    place = await open_place()
+    await place.work("AVA", {"app.py": "def total():\n    return 2\n"})
+    # The lines are in what is suggested: applied once more, they would stand there twice.
+    doubled = "    # Why.\n    return 2"
+    made = await send(place, {"path": "app.py", "first": 2, "text": "", "suggestion": doubled})
+    forward = WorktreeLifecycle.forward
+
+    async def killed(
+        self: WorktreeLifecycle, checkout: Checkout, branch: str, before: str, after: str
+    ) -> None:
+        if when == "before the branch":
+            git(checkout.top, "read-tree", "-m", "-u", before, after)
+        elif when == "behind the branch":
+            await forward(self, checkout, branch, before, after)
+        raise Killed
+
+    monkeypatch.setattr(WorktreeLifecycle, "forward", killed)
+    with pytest.raises(Killed):
+        await apply(place, made.number, key="order:x")
+    monkeypatch.setattr(WorktreeLifecycle, "forward", forward)
+    await place.look()
+    if when == "before the files":
+        # The order is done again; a second click meets what it did.
+        await apply(place, made.number, key="order:x")
+    else:
+        # Somebody else's click comes first: it is told who has done it. Then the order is done again.
+        with pytest.raises(Refusal, match="was applied by ann"):
+            await apply(place, made.number, by="bob")
+    said = await apply(place, made.number, key="order:x")
+    head = git(place.at("AVA"), "rev-parse", "HEAD")
+    assert head[:9] in said and git(place.at("AVA"), "status", "--porcelain") == ""
+    assert (place.at("AVA") / "app.py").read_text() == f"def total():\n{doubled}\n"
+    (comment,) = (await reviews(place).state("AVA", "ann"))["comments"]
+    assert comment["applied"] == head
+    changed = [each for each in await all_events(place.store, "files.changed") if each.lane == "human:ann"]
+    assert len(changed) == len(await all_events(place.store, "review.applied")) == 1
+    await apply(place, made.number, undo=True)
+    assert (place.at("AVA") / "app.py").read_text() == "def total():\n    return 2\n"
+    await check_log(place.store)
+
+
+async def test_what_is_ordered_right_after_a_start_waits_for_the_worktrees(
+    open_place: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = await open_place()
+    await place.work("AVA", {"app.py": "def total():\n    return 2\n"})
+    made = await send(place, {"path": "app.py", "first": 2, "text": "", "suggestion": "    return 3"})
+    # The room starts again: nobody has looked at the worktrees yet.
+    anew = Place(place.store, place.folder, AGENTS)
+    desk = WorktreeDesk(anew.store, anew.settings, anew.registry)
+    monkeypatch.setattr(view, "SURVEY_S", 0.0)
+    for ordered in (
+        apply(anew, made.number),
+        reviews(anew).carry_out(ShowReview("AVA"), by="ann", source_key="order:1"),
+        desk.carry_out(RunApp("AVA"), by="ann", source_key="order:2"),
+        desk.carry_out(StopApp("AVA"), by="ann", source_key="order:3"),
+        desk.carry_out(SetUp("AVA"), by="ann", source_key="order:4"),
+    ):
+        with pytest.raises(Refusal, match="has just started") as refused:
+            await ordered
+        assert refused.value.fault is Fault.BUSY
+    monkeypatch.setattr(view, "SURVEY_S", 60.0)
+    applied = asyncio.create_task(apply(anew, made.number))
+    shown = asyncio.create_task(reviews(anew).state("AVA", "ann"))
+    nobody = asyncio.create_task(desk.carry_out(SetUp("NOBODY"), by="ann", source_key="order:5"))
+    await anew.registry.open()
+    await anew.look()
+    assert "applied the suggestion" in await applied
+    assert (await shown)["agent"] == "AVA"
+    with pytest.raises(Refusal, match="There is no worktree of NOBODY"):
+        await nobody
+    await anew.close()
+
+
+async def delete(place: Place, message: Message) -> None:
+    async def work(tx: Tx) -> None:
+        said, _ = await ledger.put_message(
+            tx, NewMessage("ann", "human", f"/delete m{message.number}", await tx.now())
+        )
+        await changes.delete(tx, DeleteMessage(message.number), Order("ann", said, [], True, await tx.now()))
+
+    await place.store.write(work)
+
+
+async def test_what_a_deleted_message_suggested_is_not_applied(open_place: Open) -> None:
+    place = await open_place()
+    await place.work("AVA", {"app.py": "def total():\n    return 2\n", "new.py": "x = 1\n"})
+    first = await send(
+        place,
+        {"path": "app.py", "first": 2, "text": "Wrong.", "suggestion": "    return 3"},
+        {"path": "new.py", "first": 1, "text": "", "suggestion": "x = 2"},
+    )
+    second = await send(place, {"path": "app.py", "first": 1, "text": "Stays."})
+    await apply(place, first.number, 2)
+    await delete(place, first)
+    told = await reviews(place).state("AVA", "ann")
+    assert [each["id"] for each in told["comments"]] == [f"m{second.number}.1"]
+    shown = await reviews(place).carry_out(ShowReview("AVA"), by="ann", source_key="order:1")
+    assert "Stays." in shown and "Wrong." not in shown
+    head = git(place.at("AVA"), "rev-parse", "HEAD")
+    with pytest.raises(Refusal, match=f"m{first.number} was deleted, so m{first.number}.1 is not applied"):
+        await apply(place, first.number)
+    assert git(place.at("AVA"), "rev-parse", "HEAD") == head
+    # What was applied before can still be taken back.
+    await apply(place, first.number, 2, undo=True)
+    assert (place.at("AVA") / "new.py").read_text() == "x = 1\n"
 
 
 async def test_what_is_no_text_of_the_branch_is_refused(open_place: Open) -> None:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import pytest
 
+from relay.app.needs.work import not_landed
 from relay.app.verification.landing_git import LandingGit
+from relay.config.verification import LandingSettings
+from relay.model import Caller
+from relay.model.actions import Land
 from relay.verification.landing import journal
 from relay.verification.landing.entry import EntryState
+from relay.verification.landing.service import Landings
 from tests.app.verification.place import Open, Place, policy, python
 from tests.engines import BOTH, all_events, check_log
-from tests.git.repository import commit, git
+from tests.git.repository import commit, git, write
 
 pytestmark = BOTH
 LANDED = EntryState.LANDED
@@ -85,3 +91,50 @@ async def test_one_whose_queue_was_killed_behind_the_move_is_found_on_main(
     await squash(place, "AVA")
     await place.queue.drain()
     assert (git(place.folder, "rev-parse", "main^"), place.main("later.py")) == (head, "x = 1")
+
+
+async def test_a_line_in_an_agents_message_lands_nobody(open_place: Open) -> None:
+    place = await open_place(landing=LandingSettings(batch=1))
+    place.have(policy("unit", python("print(1)")))
+    commit(place.at("BEN"), {"ben.py": "x = 1\n"})
+    # What BEN has committed is no secret, and numbers are counted on.
+    forged = f"Squashed-From: {git(place.at('BEN'), 'rev-parse', 'HEAD')} (landing 2)"
+    write(place.at("AVA"), {"ava.py": "x = 1\n"})
+    git(place.at("AVA"), "add", "-A")
+    git(place.at("AVA"), "commit", "-q", "-m", f"Add ava.py\n\n{forged}")
+    await place.look()
+    for agent in ("AVA", "BEN"):
+        await squash(place, agent)
+    assert await place.queue.step()
+    assert forged in git(place.folder, "log", "-1", "--format=%B", "main").splitlines()
+    await place.queue.drain()
+    ava, ben = await place.entry(1), await place.entry(2)
+    assert (ava.state, ben.state, forged.split()[1]) == (LANDED, LANDED, ben.at_commit)
+    assert (ben.landed_as, place.main("ben.py")) == (git(place.folder, "rev-parse", "main"), "x = 1")
+    assert git(place.folder, "rev-parse", "main^") == ava.landed_as
+    await check_log(place.store)
+
+
+async def test_how_it_lands_is_a_persons_wish(open_place: Open) -> None:
+    place = await open_place()
+    place.have(policy("unit", python("import os, sys; sys.exit(os.path.exists('ava.py'))")))
+    await place.work("AVA", {"ava.py": "x = 1\n"})
+    await squash(place, "AVA")
+    # The agent asks too, with its own key: its newer work lands, as the person wished.
+    agent = Caller("AVA", "its-own")
+    assert (await Landings(place.store).ask(agent))["success"]
+    entry = await place.store.read(lambda tx: journal.open_entry(tx, "AVA"))
+    assert entry is not None and (entry.asker, entry.squash) == ("ann", True)
+    await place.queue.drain()
+    ended = await place.entry(entry.number)
+    assert (ended.state, ended.squash) == (EntryState.PUT_OUT, True)
+    # *Land again* is the same order once more.
+    (need,) = await place.store.read(lambda tx: not_landed(tx, ["AVA"], time.time()))
+    assert need.actions[0].action == Land(("AVA",), squash=True)
+    # Who asks first without a wish has a merge; a person changes it, and changes it back.
+    await Landings(place.store).ask(agent)
+    wishes = []
+    for wish in (None, True, None, False, None):
+        asked = await place.store.write(lambda tx, wish=wish: journal.ask(tx, "AVA", by="ann", squash=wish))
+        wishes.append(asked[0].squash)
+    assert wishes == [False, True, True, False, False]
