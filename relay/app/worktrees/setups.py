@@ -213,6 +213,9 @@ class WorktreeSetups:
         if not (settings.setup or settings.copy):
             return
         known = await asyncio.to_thread(self.known, worktree)
+        # Meanwhile another may have begun, or taken the worktree away: nothing is awaited from here on.
+        if name in self._work or name in self._leaving:
+            return
         if known.setup is None or known.setup.state == "due":
             self._begin("setup", worktree, self._set_up)
 
