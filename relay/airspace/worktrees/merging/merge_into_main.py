@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from relay.airspace.worktrees.commit_message import cleaned_message, proposed_message
 from relay.airspace.worktrees.lifecycle import WorktreeLifecycle, in_the_way, is_ancestor
+from relay.airspace.worktrees.merging.filters import refuse_filtered, refuse_to_filter
 from relay.airspace.worktrees.merging.proposal import (
     MOST_MESSAGE,
     DiscardResult,
@@ -32,7 +33,7 @@ from relay.airspace.worktrees.merging.wording import some_paths
 from relay.airspace.worktrees.room import WorktreeRoom
 from relay.config.command_line import command
 from relay.git.checkout import Checkout, Head, head_of
-from relay.git.diff import Differ, Record, attributes, changed_files, filtered, left_markers, unified
+from relay.git.diff import Differ, Record, changed_files, left_markers, unified
 from relay.git.merge_state import located, operation_under_way
 from relay.git.run import LONG_S, Git, GitError, name_of
 from relay.git.scratch_repository import ScratchRepository
@@ -45,25 +46,6 @@ from relay.model import Refusal
 MOST_DIFF = 262_144
 #: The code of the refusal for files of the main checkout that git does not know.
 IN_THE_WAY = "in_the_way"
-
-
-async def refuse_filtered(git: Git, before: str, tree: str, what: str, fix: str) -> None:
-    """Raise Refusal where a filter belongs to a file that `tree` changes: it would be committed as it is on disk, and
-    that is not what is wanted."""
-    changed = await changed_files(git, before, tree, renames=False)
-    paths = [record.path for record in changed if record.letter != "D"]
-    if attributed := await attributes(git, ["filter"], paths):
-        names = some_paths([name_of(path) for path in attributed])
-        raise Refusal(f"{what} go through a git filter, which relay does not run: {names}.", fix)
-
-
-async def refuse_to_filter(
-    scratch: ScratchRepository, checkout: Checkout, changed: Sequence[Record], tree: str, fix: str
-) -> None:
-    """Raise Refusal where git would send one of these files through a filter when it writes `tree`."""
-    if paths := await filtered(scratch, checkout, tree, [record.path for record in changed]):
-        message = "The merge writes files that go through a git filter, which relay does not run: "
-        raise Refusal(f"{message}{some_paths(paths)}.", fix)
 
 
 def nothing_left(agent: str, branch: str, into: str) -> Refusal:
@@ -168,12 +150,9 @@ class BranchMerger:
 
     async def discard(self, side: MergeSource) -> DiscardResult:
         """Take the side's work off its branch; a ref holds it. Raises Refusal, GitError."""
-        into, main = await self.target()
-        branch = await self.source(side)
+        branch, main = await self.check_discard(side)
         git = self._scratch.git(self._main)
         head = side.snapshot.head.commit
-        if not side.snapshot.dirty and await is_ancestor(git, side.snapshot.commit, main):
-            raise Refusal(f"{branch} of {side.agent} has nothing to discard: {into} has all of it.")
         base = (await git.maybe("merge-base", main, side.snapshot.commit)) or main
         files = len(await changed_files(git, base, side.snapshot.tree, renames=False))
         commits = int(await git.line("rev-list", "--count", f"{main}..{head}")) if head else 0
@@ -189,6 +168,21 @@ class BranchMerger:
                 "Move what is in the way, then discard it again.",
             ) from error
         return DiscardResult(branch, kept, main, commits, files)
+
+    async def check_discard(self, side: MergeSource, given_up: str = "") -> tuple[str, str]:
+        """The side's branch and the main branch's commit. `given_up`: where that branch stands once relay's merge
+        that is under way there is given up, empty = none is. Raises Refusal where `discard` would, GitError."""
+        into, main = await self.target()
+        branch = await self.source(side, given_up=bool(given_up))
+        work, dirty = given_up or side.snapshot.commit, side.snapshot.dirty and not given_up
+        if not dirty and await is_ancestor(self._scratch.git(self._main), work, main):
+            raise Refusal(f"{branch} of {side.agent} has nothing to discard: {into} has all of it.")
+        if there := await in_the_way(self._scratch, side.checkout, work, main):
+            raise Refusal(
+                f"{side.checkout.top} has files unknown to git where {into} has its own: {some_paths(there)}.",
+                "Move them away first.",
+            )
+        return branch, main
 
     async def restore(self, side: MergeSource, ref: str) -> tuple[str, str]:
         """Put what a ref holds onto the side's branch again; the branch and its commit. Raises Refusal, GitError."""
@@ -344,14 +338,16 @@ class BranchMerger:
             raise Refusal(f"In {self._main.top} {doing} is under way.", way_out(self._main, doing))
         return head.branch, head.commit
 
-    async def source(self, side: MergeSource) -> str:
-        """The side's branch, when its work can be committed as it stands."""
+    async def source(self, side: MergeSource, *, given_up: bool = False) -> str:
+        """The side's branch, when its work can be committed as it stands. `given_up`: relay's merge that is under way
+        there is given up before."""
         head = side.snapshot.head
         if head.branch is None:
             raise Refusal(
                 f"{side.agent}'s worktree is on no branch.", f"Check out its branch in {side.checkout.top}."
             )
-        if refusal := await under_way(side.agent, side.checkout, own=side.own):
+        refusal = None if given_up else await under_way(side.agent, side.checkout, own=side.own)
+        if refusal is not None:
             raise refusal
         if side.snapshot.dirty and not side.own:
             raise Refusal(
@@ -363,7 +359,7 @@ class BranchMerger:
                 f"a repository inside): {some_paths(side.snapshot.left_out)}.",
                 "Commit them, ignore them or move them away.",
             )
-        if side.snapshot.dirty:
+        if side.snapshot.dirty and not given_up:
             git, tree = self._scratch.git(side.checkout), side.snapshot.tree
             fix = f"Commit them in {side.checkout.top} first."
             await refuse_filtered(git, head.commit or tree, tree, "Uncommitted files", fix)
