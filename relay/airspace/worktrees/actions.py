@@ -21,8 +21,8 @@ from relay.airspace.worktrees.lifecycle import (
     WorktreeChange,
     folder_name,
 )
-from relay.airspace.worktrees.merging.merge_into_main import Conflict
 from relay.airspace.worktrees.merging.proposal import MergeOptions, NotAccepted, Proposal, Resolvable
+from relay.airspace.worktrees.merging.refusals import Conflict
 from relay.airspace.worktrees.merging.take_back import MergeTakeBack
 from relay.airspace.worktrees.merging.under_way import UnderWay, begun_by_relay, check_removal, under_way
 from relay.airspace.worktrees.merging.wording import joined_words
