@@ -75,8 +75,8 @@ class PortSettings:
 
 @dataclass(frozen=True, slots=True)
 class WorktreeSettings:
-    """What makes an agent's worktree usable, and runs the app of its branch (docs/worktrees.md). No file of the
-    repository is read for it: what agents write must not say what runs here."""
+    """What makes an agent's worktree usable, and runs the app of its branch (docs/worktrees.md). Where it is
+    tracked, no agent's branch lands that changes it: what agents write must not say what runs here."""
 
     setup: tuple[str, ...] = setting(
         "what is run once in a new worktree, before its agent's first turn", (), empty=False, shell=True

@@ -5,10 +5,13 @@ Invariant: nothing here lands anything; what is shown is what the rows and git s
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
 from relay.airspace.advisories.protocol import AdvisoryProtocol
+from relay.airspace.worktrees.merging.own_files import own_files
+from relay.airspace.worktrees.merging.refusals import own_files_named
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.view import elsewhere, with_work
 from relay.config.settings import LiveSettings
@@ -123,6 +126,7 @@ class LandingView:
         plan = []
         for row in sorted(rows.values(), key=lambda row: (place.get(row["agent"], len(place)), row["agent"])):
             paths = self._paths(row)
+            own = await self._own(row, paths)
             routing = route(policies, paths)
             plan.append(
                 {
@@ -134,10 +138,24 @@ class LandingView:
                     "files": paths,
                     "policies": [match.policy.name for match in routing.matches] + merge_test,
                     "needs_approval": routing.needs_approval,
-                    "why": trouble or _why_not(row),
+                    "why": trouble or _why_not(row) or (own_files_named(own) if own else ""),
                 }
             )
         return plan
+
+    async def _own(self, row: Json, paths: Sequence[str]) -> list[str]:
+        """The files of the room's own that landing this would change: then it does not land."""
+        main, target = self._registry.main, await self._registry.target()
+        if main is None or target is None:
+            return []
+        worktree = None if row["member"] else self._registry.worktrees.get(row["agent"])
+        if worktree is not None and (work := worktree.work) is not None:
+            git, tree = self._git(), work.snapshot.tree
+            # As a merge does it: a renamed file is two, and what the main branch has already is none.
+            ends = [await changed_files(git, at, tree, renames=False) for at in (work.base, target.commit)]
+            ours, theirs = ([name_of(record.path) for record in records] for records in ends)
+            paths = [path for path in ours if path in theirs]
+        return await asyncio.to_thread(own_files, self._settings.current, main.top, paths)
 
     def _paths(self, row: Json) -> list[str]:
         if row["member"]:

@@ -64,6 +64,11 @@ class Refusal(Exception):
         self.code = code or _CODES[fault]
         self.details = dict(details or {})
 
+    def add(self, sentence: str) -> None:
+        """Say one thing more, behind the message."""
+        self.message = f"{self.message} {sentence}"
+        self.args = (f"{self.message} {self.fix}".strip(),)
+
     def as_json(self) -> dict[str, Any]:
         """The answer, the same on every interface."""
         if not self.code:

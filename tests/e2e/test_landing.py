@@ -245,3 +245,53 @@ async def test_killed_while_ten_are_verified(open_room: Open) -> None:
     assert await asyncio.to_thread(Path(room.folder / ".relay" / "verification").exists)
     ran = await room.relay("verify")
     assert ran.code == 0, ran.all
+
+
+async def test_an_agent_does_not_decide_what_the_room_runs(open_room: Open) -> None:
+    """The configuration is tracked, as in a clone of relay: an agent's branch that changes it needs a person."""
+    room = await open_room(agent("AVA", "w.yaml"), files={"w.yaml": WRITES}, start=False)
+    told, owned = json.loads(room.path.read_text()), room.folder / "owned"
+    theirs = json.dumps(told | {"worktrees": {"setup": f"touch {owned}"}})
+    script = [{"match": "take over", "write": {"config.json": theirs}, "say": "done"}, {"say": "hello"}]
+    (room.folder / "w.yaml").write_text(json.dumps(script))
+    git(room.folder, "init", "-q", "-b", "main")
+    (room.folder / ".gitignore").write_text(IGNORED.replace("config.json\n", ""))
+    commit(room.folder)
+    ours = room.path.read_text()
+    await room.start()
+    await answered(room, "@AVA take over", "AVA")
+    made = await room.relay("keys", "create", "AVA", "--scopes", "work,read,room,locks", "--json")
+    key = {"X-API-Key": json.loads(made.out)["key"]}
+    async with room.session.post(f"{room.url}/land", json={}, headers=key) as reply:
+        assert reply.status == 200 and (await reply.json())["success"]
+    put_out = await landed(room, "AVA", "put_out")
+    assert (
+        "changes what this room itself goes by, which a person has to look at: config.json"
+        in put_out["reason"]
+    )
+    async with room.session.post(f"{room.url}/api/worktrees/AVA/merge", json={}, headers=key) as reply:
+        assert reply.status == 403
+    await room.post("/land @AVA")
+
+    async def put_out_again() -> bool:
+        entries = (await room.get("/api/landing"))["ended"]
+        return [one["state"] for one in entries] == ["put_out"] * 2
+
+    await eventually(put_out_again, "a person's /land does not land it either")
+    ran = await room.relay("land", "--dry-run")
+    assert "not: it changes what this room itself goes by" in ran.out, ran.all
+    assert room.path.read_text() == ours and not owned.exists()
+
+    # A person sees what it is, and takes it.
+    shown = await room.get("/api/worktrees/AVA/diff")
+    assert "touch" in json.dumps(shown)
+
+    async def merged() -> bool:
+        return (await room.relay("worktrees", "merge", "AVA", "--name", "ann")).code == 0
+
+    await eventually(merged, "a person's merge")
+
+    async def applied() -> bool:
+        return owned.exists()
+
+    await eventually(applied, "the configuration that a person merged")

@@ -333,3 +333,49 @@ async def test_a_turn_and_an_app_wait_for_the_setup_also_over_a_killed_daemon(op
 
     await eventually(hangs, "a setup that is ended", every_s=1.0)
     assert marked(one) == []
+
+
+async def test_what_refuses_is_found_before_archive_runs_and_the_app_ends(open_room: Open) -> None:
+    one = await opened(open_room)
+    told = json.loads(one.path.read_text())
+    # As a command that drops a database: what it has done cannot be taken back. It locks the second time.
+    dropped, top = one.folder / "dropped", one.runtime / "worktrees" / "ava"
+    told["worktrees"]["setup"] = SETUP.replace("mkdir", "mkdir -p")
+    told["worktrees"]["archive"] = (
+        f"echo dropped >> {dropped}; test -f {one.folder}/calm || git worktree lock ."
+    )
+    told["agents"] = told["agents"][:1]
+    one.configure(told)
+    await one.start()
+    await until(one, "AVA", "setup", "done")
+    assert (await one.relay("worktrees", "run", "AVA", "--name", "ann")).code == 0
+    app = await until(one, "AVA", "app", "listening")
+
+    async def refused(*words: str) -> str:
+        done = await one.relay("worktrees", *words, "AVA", "--name", "ann")
+        assert done.code == 1, done.all
+        return done.all
+
+    git(one.folder, "worktree", "lock", str(top))
+    assert "is locked" in await refused("remove")
+    git(one.folder, "worktree", "unlock", str(top))
+    assert "has nothing to discard" in await refused("discard")
+    git(top, "init", "-q", "inner")
+    git(top / "inner", "commit", "-q", "--allow-empty", "-m", "inner")
+    (top / "inner" / "file").write_text("of another repository\n")
+    assert "files that git would not store: inner" in await refused("remove")
+    assert "inner" in await refused("discard")
+    assert not dropped.exists()
+    assert (await row(one, "AVA"))["app"]["state"] == "listening" and opens(app["url"]).startswith("AVA")
+
+    # Nothing refuses, and then something does all the same: the answer says that it is archived.
+    (top / "inner").rename(one.folder / ".relay" / "inner")
+    said = await refused("remove")
+    assert "is locked" in said and "`archive` has run there already." in said
+    assert dropped.read_text() == "dropped\n" and top.is_dir()
+    assert (await row(one, "AVA"))["app"]["state"] == "stopped"
+    await until(one, "AVA", "setup", "done")  # again, by itself
+    git(one.folder, "worktree", "unlock", str(top))
+    (one.folder / "calm").touch()
+    done = await one.relay("worktrees", "remove", "AVA", "--name", "ann")
+    assert done.code == 0 and dropped.read_text() == "dropped\n" * 2 and not top.exists(), done.all

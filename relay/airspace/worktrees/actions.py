@@ -5,9 +5,9 @@ Invariants: no worktree is changed while its agent's turn runs; what cannot be d
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from relay.airspace.worktrees.branch_updates import BranchUpdates
@@ -21,40 +21,20 @@ from relay.airspace.worktrees.lifecycle import (
     WorktreeChange,
     folder_name,
 )
-from relay.airspace.worktrees.merging.merge_into_main import Conflict
-from relay.airspace.worktrees.merging.proposal import MergeOptions, NotAccepted, Proposal
+from relay.airspace.worktrees.merging.proposal import MergeOptions, NotAccepted, Proposal, Resolvable
+from relay.airspace.worktrees.merging.refusals import Conflict
 from relay.airspace.worktrees.merging.take_back import MergeTakeBack
-from relay.airspace.worktrees.merging.under_way import UnderWay, begun_by_relay, under_way
-from relay.airspace.worktrees.merging.wording import joined_words, some_paths
+from relay.airspace.worktrees.merging.under_way import UnderWay, begun_by_relay, check_removal, under_way
+from relay.airspace.worktrees.merging.wording import joined_words
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.room import WantedMerge
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
 from relay.airspace.worktrees.view import missing
 from relay.config.command_line import command
 from relay.git.run import GitError
-from relay.git.trial_merge import ConflictPart, Merge, merge_trees
+from relay.git.snapshot import Snapshot
+from relay.git.trial_merge import merge_trees
 from relay.model import Refusal
-
-
-@dataclass(frozen=True, slots=True)
-class Resolvable:
-    """An agent's work (at `commit`) against the main branch (at `into_at`). `merge`: what comes of merging it now,
-    None = git cannot tell; `nothing`: that leaves the main branch as it is; `begun`: relay has begun to merge the
-    main branch into the agent's; `edited`: somebody has changed its files since. `member`: the other relay of the
-    fleet where its branch is, empty = it is here; `queue`: the landing queue merges it."""
-
-    merge: Merge | None
-    into_at: str
-    commit: str
-    nothing: bool = False
-    begun: bool = False
-    edited: bool = False
-    member: str = ""
-    queue: bool = False
-
-    @property
-    def parts(self) -> Sequence[ConflictPart]:
-        return () if self.merge is None else self.merge.parts
 
 
 @contextmanager
@@ -289,8 +269,8 @@ class WorktreeActions:
     async def discard(self, agent: str, by: str) -> dict[str, Any]:
         """Take an agent's work back: its branch and its files are the main branch's again, and all of it is held by a
         ref of its own. Raises Refusal, and then the work is where it was."""
-        own, done = self.own(agent, "discarded"), "discarded"
-        async with self._registry.room.leaving(own.name, by, done), self.changing(own, done) as worktree:
+        own = self.own(agent, "discarded")
+        async with self._left(own, by, "discarded", self._check_discard) as worktree:
             with _refusing("git could not discard it"):
                 update, source = await self._branch_updates.update_of(worktree)
                 if started := await update.resume(worktree.name, worktree.checkout, source.snapshot):
@@ -307,6 +287,11 @@ class WorktreeActions:
             change = WorktreeChange(DISCARDED, worktree.name, gone.branch, by, text, gone.main, details)
             await self._record(worktree, change)
         return {"success": True, "reason": text, "kept": gone.kept, "commit": gone.main}
+
+    async def _check_discard(self, worktree: TrackedWorktree) -> None:
+        merger, source = await self._branch_updates.merger(worktree)
+        began = await begun_by_relay(worktree.checkout)
+        await merger.check_discard(source, began.head if began is not None else "")
 
     async def take_back(self, agent: str, by: str, commit: str) -> dict[str, Any]:
         """Take back the merge of an agent's work: `commit` is the main branch's commit of it. Raises Refusal, and
@@ -380,8 +365,7 @@ class WorktreeActions:
             raise Refusal(
                 f"{worktree.checkout.top} is not a worktree that relay made.", "Remove it yourself."
             )
-        done = "removed"
-        async with self._registry.room.leaving(worktree.name, by, done), self.changing(worktree, done):
+        async with self._left(worktree, by, "removed", self._removable):
             with _refusing("git could not remove it"):
                 change = await self._remove(worktree, by)
             self._registry.worktrees.pop(worktree.name, None)
@@ -395,6 +379,30 @@ class WorktreeActions:
         async with self._registry.exclusive, worktree.lock:
             self._idle(worktree.name, done)
             yield worktree
+
+    @asynccontextmanager
+    async def _left(
+        self,
+        worktree: TrackedWorktree,
+        by: str,
+        done: str,
+        check: Callable[[TrackedWorktree], Awaitable[object]],
+    ) -> AsyncIterator[TrackedWorktree]:
+        """As `changing`, for what takes work away: what runs there is ended, and it is archived, once `check` has
+        found nothing that refuses. Raises Refusal; one that comes after all says that it is archived."""
+        async with self._registry.room.leaving(worktree.name, by, done) as archive:
+            async with self.changing(worktree, done):
+                with _refusing(f"git could not tell whether it can be {done}"):
+                    await check(worktree)
+            # Without a lock: it takes its time. What has come meanwhile is found below.
+            archived = await archive()
+            try:
+                async with self.changing(worktree, done):
+                    yield worktree
+            except Refusal as refusal:
+                if archived:
+                    refusal.add("`archive` has run there already.")
+                raise
 
     async def _record(self, worktree: TrackedWorktree, change: WorktreeChange) -> None:
         # Before anybody hears of it: who looks then sees it as it is.
@@ -413,23 +421,20 @@ class WorktreeActions:
         return worktree
 
     async def _remove(self, worktree: TrackedWorktree, by: str) -> WorktreeChange:
-        lifecycle, top = self._registry.lifecycle, worktree.checkout.top
+        lifecycle, snapshot = self._registry.lifecycle, await self._removable(worktree)
         assert lifecycle is not None
-        locked = next((listed.locked for listed in await lifecycle.mine() if listed.path == top), None)
-        if locked is not None:
-            raise Refusal(f"{top} is locked ({locked or 'no reason given'}).", f"`git worktree unlock {top}`")
-        snapshot = await worktree.take_snapshot(everything=True)
-        if snapshot.left_out:
-            raise Refusal(
-                f"{top} has files that git would not store: {some_paths(snapshot.left_out)}.",
-                "Move them away first.",
-            )
         ref = await lifecycle.keep(worktree.name, worktree.checkout, snapshot)
-        await lifecycle.remove(worktree.name, top, (await self._registry.main_head()).commit)
+        await lifecycle.remove(
+            worktree.name, worktree.checkout.top, (await self._registry.main_head()).commit
+        )
         text = f"{by} removed the worktree of {worktree.name}."
         text += f" What it had not committed is kept in {ref}." if ref else ""
         branch = snapshot.head.branch or worktree.branch
         return WorktreeChange("removed", worktree.name, branch, by, text, snapshot.commit, {"kept": ref})
+
+    async def _removable(self, worktree: TrackedWorktree) -> Snapshot:
+        assert self._registry.lifecycle is not None
+        return await check_removal(self._registry.lifecycle, worktree)
 
     def _idle(self, agent: str, done: str) -> TrackedWorktree:
         worktree = self._registry.find(agent)

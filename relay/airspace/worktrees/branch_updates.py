@@ -56,7 +56,9 @@ class BranchUpdates:
         since = worktree.work.started_at if worktree.work is not None else 0.0
         source = MergeSource(worktree.name, worktree.checkout, snapshot, worktree.own, person, since)
         head = await registry.main_head()
-        merger = BranchMerger(registry.main, head, registry.lifecycle, registry.scratch, registry.room)
+        merger = BranchMerger(
+            registry.main, head, registry.lifecycle, registry.scratch, registry.room, registry.settings
+        )
         return merger, source
 
     async def update_of(self, worktree: TrackedWorktree) -> tuple[UpdateFromMain, MergeSource]:

@@ -123,10 +123,15 @@ class WorktreeRoom:
         it."""
 
     @asynccontextmanager
-    async def leaving(self, agent: str, by: str, done: str) -> AsyncIterator[None]:
-        """While an agent's worktree is removed, or its work discarded (`done`): nothing runs there, and it is
-        archived before. Raises Refusal, and then nothing is taken away."""
-        yield
+    async def leaving(self, agent: str, by: str, done: str) -> AsyncIterator[Callable[[], Awaitable[bool]]]:
+        """While an agent's worktree is removed, or its work discarded (`done`): nothing is begun there. Raises
+        Refusal. It gives what ends all that runs there and archives it, for the moment when nothing else refuses:
+        true = `archive` has run; it raises Refusal, and then nothing is to be taken away."""
+
+        async def archive() -> bool:
+            return False
+
+        yield archive
 
     async def check_space(self, agent: str) -> None:
         """Raise UnusableCheckout where no new worktree may be made."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from relay.airspace.shared.shared_work import SharedWork
-from relay.airspace.worktrees.actions import Resolvable, WorktreeActions
+from relay.airspace.worktrees.actions import WorktreeActions
+from relay.airspace.worktrees.merging.proposal import Resolvable
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.working_sets import WorkingSetSource
 from relay.app.fleet.branches import FleetBranches

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from relay.airspace.worktrees.actions import Resolvable, WorktreeActions
+from relay.airspace.worktrees.actions import WorktreeActions
+from relay.airspace.worktrees.merging.proposal import Resolvable
 from relay.airspace.worktrees.merging.under_way import UnderWay
 from relay.app.fleet.work_elsewhere import WorkElsewhere
 from relay.app.wiring.conflicts.asking import say_to

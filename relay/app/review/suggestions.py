@@ -14,7 +14,8 @@ from typing import Any
 from relay.airspace.worktrees.actions import WorktreeActions
 from relay.airspace.worktrees.branch_updates import BranchUpdates
 from relay.airspace.worktrees.lifecycle import WorktreeChange, is_ancestor
-from relay.airspace.worktrees.merging.merge_into_main import BranchMerger, refuse_to_filter
+from relay.airspace.worktrees.merging.filters import refuse_to_filter
+from relay.airspace.worktrees.merging.merge_into_main import BranchMerger
 from relay.airspace.worktrees.merging.proposal import MergeSource
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.room import LockedFiles

@@ -25,7 +25,7 @@ from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.worktrees.actions import WorktreeActions
 from relay.airspace.worktrees.branch_updates import BranchUpdates
 from relay.airspace.worktrees.lifecycle import CHANGED
-from relay.airspace.worktrees.merging.merge_into_main import Conflict
+from relay.airspace.worktrees.merging.refusals import Conflict
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.app.fleet.common_main import CommonMain, MainMoved
 from relay.app.verification import landing_words as words
@@ -247,7 +247,7 @@ class LandingQueue:
                     await self._record.put_out(entry, str(asked))
                 continue
             except Refusal as refusal:
-                if refusal.code in ("rewritten", "gone"):
+                if refusal.code in ("rewritten", "gone", "own_files"):
                     await self._record.put_out(entry, str(refusal))
                 else:
                     await self._record.hold(entry, str(refusal), say=True)

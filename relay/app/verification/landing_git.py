@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 from relay.airspace.pair_facts import SemanticConflict
 from relay.airspace.worktrees.branch_updates import BranchUpdates
 from relay.airspace.worktrees.lifecycle import KEPT, folder_name, is_ancestor
-from relay.airspace.worktrees.merging.merge_into_main import IN_THE_WAY, BranchMerger
+from relay.airspace.worktrees.merging.merge_into_main import BranchMerger
 from relay.airspace.worktrees.merging.proposal import MergeOptions, MergeSource, Proposal
+from relay.airspace.worktrees.merging.refusals import IN_THE_WAY
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.room import Unchecked
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
@@ -72,7 +73,9 @@ class LandingGit:
         registry = self._registry
         assert registry.main is not None and registry.lifecycle is not None
         head = await registry.main_head()
-        return BranchMerger(registry.main, head, registry.lifecycle, registry.scratch, registry.room)
+        return BranchMerger(
+            registry.main, head, registry.lifecycle, registry.scratch, registry.room, registry.settings
+        )
 
     async def main(self) -> str:
         """The main branch's commit, which is the remote's in a fleet. Raises Refusal: it cannot be moved now."""

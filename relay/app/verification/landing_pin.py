@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 
 from relay.airspace.worktrees.actions import WorktreeActions
-from relay.airspace.worktrees.merging.merge_into_main import NothingToMerge
+from relay.airspace.worktrees.merging.refusals import NothingToMerge
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.room import LockedFiles
 from relay.airspace.worktrees.view import ELSEWHERE

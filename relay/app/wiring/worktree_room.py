@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -58,7 +58,9 @@ _COARSE_S = 2.0
 class Desk(Protocol):
     """What the worktrees' desk does (`relay.app.worktrees.desk`), which stands above this folder."""
 
-    def leaving(self, agent: str, by: str, done: str) -> AbstractAsyncContextManager[None]: ...
+    def leaving(
+        self, agent: str, by: str, done: str
+    ) -> AbstractAsyncContextManager[Callable[[], Awaitable[bool]]]: ...
 
     async def check_space(self, agent: str) -> None: ...
 
@@ -256,9 +258,13 @@ class StoredWorktreeRoom(WorktreeRoom):
                 await asyncio.sleep(wait)
 
     @asynccontextmanager
-    async def leaving(self, agent: str, by: str, done: str) -> AsyncIterator[None]:
-        async with self.desk.leaving(agent, by, done) if self.desk is not None else nullcontext():
-            yield
+    async def leaving(self, agent: str, by: str, done: str) -> AsyncIterator[Callable[[], Awaitable[bool]]]:
+        if self.desk is None:
+            async with super().leaving(agent, by, done) as archive:
+                yield archive
+        else:
+            async with self.desk.leaving(agent, by, done) as archive:
+                yield archive
 
     async def check_space(self, agent: str) -> None:
         if self.desk is not None:

@@ -127,6 +127,9 @@ class WorktreeApps:
             )
         if (other := self._apps.get(name)) is not None and other.alive:
             raise Refusal(f"The app of {name} runs already.", f"`/app @{name} stop` ends it.")
+        # Nothing is awaited between this look and the app that `leave` finds then.
+        self._setups.check_stays(name)
+        worktree = self._setups.find(name)
         app = App(name, by, key, ports, LiveOutput(lambda text: self._changed(name)))
         self._apps[name] = app
         app.task = asyncio.create_task(self._run(app, worktree), name=f"worktree-app-{name}")
@@ -175,6 +178,7 @@ class WorktreeApps:
         try:
             if not await self._before(app, self._setups.settled(worktree)):
                 return
+            self._setups.check_stays(app.agent)
             env = await self._setups.env(worktree)
             async with running(self._setups.current.run, env, worktree.checkout.top) as process:
                 if not app.stop.is_set():

@@ -7,7 +7,7 @@ Invariant: whatever a button or a command orders comes here, by `carry_out`; and
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -85,14 +85,20 @@ class WorktreeDesk:
         return await self.setups.ready(agent)
 
     @asynccontextmanager
-    async def leaving(self, agent: str, by: str, done: str) -> AsyncIterator[None]:
+    async def leaving(self, agent: str, by: str, done: str) -> AsyncIterator[Callable[[], Awaitable[bool]]]:
         """While a worktree is removed, or its work discarded (`WorktreeRoom.leaving`)."""
         name = self.setups.find(agent).name
-        with self.setups.left_alone(name):
+
+        async def archive() -> bool:
             await self.apps.leave(name, by)
-            await self.setups.archive(name, done)
-            yield
-        self._over(name)
+            return await self.setups.archive(name, done)
+
+        try:
+            with self.setups.left_alone(name):
+                yield archive
+        finally:
+            # Also where it stays after all: what was archived or cut off is set up again.
+            self._over(name)
 
     async def check_space(self, agent: str) -> None:
         """Raise UnusableCheckout where no worktree may be made for an agent; the room is told once."""

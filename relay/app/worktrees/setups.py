@@ -213,6 +213,9 @@ class WorktreeSetups:
         if not (settings.setup or settings.copy):
             return
         known = await asyncio.to_thread(self.known, worktree)
+        # Meanwhile another may have begun, or taken the worktree away: nothing is awaited from here on.
+        if name in self._work or name in self._leaving:
+            return
         if known.setup is None or known.setup.state == "due":
             self._begin("setup", worktree, self._set_up)
 
@@ -344,17 +347,17 @@ class WorktreeSetups:
         if (back := self._leaving.get(agent)) is not None:
             await back.wait()
 
-    async def archive(self, agent: str, done: str) -> None:
-        """Before an agent's worktree is removed or its work discarded (`done`): end its setup, and run `archive`.
-        Raises Refusal where that fails, and then nothing is taken away."""
+    async def archive(self, agent: str, done: str) -> bool:
+        """Before an agent's worktree is removed or its work discarded (`done`): end its setup, and run `archive`;
+        true = there is one. Raises Refusal where that fails, and then nothing is taken away."""
         worktree = self.find(agent)
         if not worktree.own:
-            return
+            return False
         if (work := self._work.get(worktree.name)) is not None:
             work.task.cancel()
             await asyncio.wait([work.task])
         if not self.current.archive:
-            return
+            return False
         reason, output = await self._begin("archive", worktree, self._archive)
         if reason:
             last = _last(output, 1)
@@ -363,6 +366,7 @@ class WorktreeSetups:
                 + (f" Its last line: {code_span(last[0])}." if last else ""),
                 "Mend it, or take `worktrees.archive` out of config.json, and try again.",
             )
+        return True
 
     async def _archive(self, worktree: TrackedWorktree, output: LiveOutput) -> tuple[str, str]:
         settings, git_dir = self.current, worktree.checkout.git_dir

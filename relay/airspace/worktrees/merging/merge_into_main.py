@@ -9,11 +9,14 @@ leaves a branch is held by another ref first. No hook and no filter runs.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from relay.airspace.worktrees.commit_message import cleaned_message, proposed_message
 from relay.airspace.worktrees.lifecycle import WorktreeLifecycle, in_the_way, is_ancestor
+from relay.airspace.worktrees.merging.filters import refuse_filtered, refuse_to_filter
+from relay.airspace.worktrees.merging.own_files import own_files
 from relay.airspace.worktrees.merging.proposal import (
     MOST_MESSAGE,
     DiscardResult,
@@ -27,69 +30,29 @@ from relay.airspace.worktrees.merging.proposal import (
     unknown_person_note,
     with_trailers,
 )
+from relay.airspace.worktrees.merging.refusals import (
+    IN_THE_WAY,
+    Conflict,
+    NothingToMerge,
+    OwnFiles,
+    nothing_left,
+)
 from relay.airspace.worktrees.merging.under_way import under_way, way_out
 from relay.airspace.worktrees.merging.wording import some_paths
 from relay.airspace.worktrees.room import WorktreeRoom
-from relay.config.command_line import command
+from relay.config.settings import Settings
 from relay.git.checkout import Checkout, Head, head_of
-from relay.git.diff import Differ, Record, attributes, changed_files, filtered, left_markers, unified
+from relay.git.diff import Differ, Record, changed_files, left_markers, unified
 from relay.git.merge_state import located, operation_under_way
 from relay.git.run import LONG_S, Git, GitError, name_of
 from relay.git.scratch_repository import ScratchRepository
 from relay.git.signing import Signature, of_person, of_relay, signed
 from relay.git.snapshot import commit_tree
-from relay.git.trial_merge import JoinedFile, Merge, merge_trees
+from relay.git.trial_merge import JoinedFile, merge_trees
 from relay.model import Refusal
 
 #: Bytes of a difference that a proposal shows.
 MOST_DIFF = 262_144
-#: The code of the refusal for files of the main checkout that git does not know.
-IN_THE_WAY = "in_the_way"
-
-
-async def refuse_filtered(git: Git, before: str, tree: str, what: str, fix: str) -> None:
-    """Raise Refusal where a filter belongs to a file that `tree` changes: it would be committed as it is on disk, and
-    that is not what is wanted."""
-    changed = await changed_files(git, before, tree, renames=False)
-    paths = [record.path for record in changed if record.letter != "D"]
-    if attributed := await attributes(git, ["filter"], paths):
-        names = some_paths([name_of(path) for path in attributed])
-        raise Refusal(f"{what} go through a git filter, which relay does not run: {names}.", fix)
-
-
-async def refuse_to_filter(
-    scratch: ScratchRepository, checkout: Checkout, changed: Sequence[Record], tree: str, fix: str
-) -> None:
-    """Raise Refusal where git would send one of these files through a filter when it writes `tree`."""
-    if paths := await filtered(scratch, checkout, tree, [record.path for record in changed]):
-        message = "The merge writes files that go through a git filter, which relay does not run: "
-        raise Refusal(f"{message}{some_paths(paths)}.", fix)
-
-
-def nothing_left(agent: str, branch: str, into: str) -> Refusal:
-    """Of work whose conflicts were decided, all for the branch that it was to be merged into."""
-    return Refusal(
-        f"{branch} of {agent} has nothing left to merge: by what was chosen in its conflicts, {into} stays as it is.",
-        f"Choose otherwise (`/resolve c<number>` shows a conflict), or {command(f'worktrees discard {agent}')} takes "
-        "the work off its branch, and keeps it.",
-    )
-
-
-class Conflict(Refusal):
-    """The two cannot be merged: `paths` are in conflict. `merge`: what was found of it, None where the conflicts are
-    in the branch's own files; `into`: the branch and the commit that it was to be merged into."""
-
-    def __init__(
-        self,
-        paths: Sequence[str],
-        reason: str,
-        fix: str,
-        merge: Merge | None = None,
-        into: tuple[str, str] = ("", ""),
-    ) -> None:
-        super().__init__(reason, fix)
-        self.paths, self.merge = tuple(paths), merge
-        self.into, self.main = into
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +69,6 @@ class _MergedTree:
     settled: tuple[str, ...] = ()
 
 
-class NothingToMerge(Refusal):
-    """The main branch has all of it."""
-
-
 class BranchMerger:
     """Merges into the branch `head`, which the checkout `main` is on. Without one, it is not known."""
 
@@ -120,8 +79,9 @@ class BranchMerger:
         lifecycle: WorktreeLifecycle,
         scratch: ScratchRepository,
         room: WorktreeRoom,
+        settings: Settings,
     ) -> None:
-        self.room = room
+        self.room, self._settings = room, settings
         self._main, self._head = main, head
         self._lifecycle = lifecycle
         self._scratch = scratch
@@ -132,15 +92,17 @@ class BranchMerger:
         return proposal
 
     async def prepare(self, side: MergeSource, by: str) -> tuple[Proposal, str]:
-        """Commit the side's open work onto its branch, if it can be merged now; what `propose` gives of it, and the
-        branch's head. Raises Refusal, and then nothing was committed; GitError."""
-        _, proposal, text = await self._prepare(side, by, MergeOptions())
+        """Commit the side's open work onto its branch, if it may land by itself now; what `propose` gives of it, and
+        the branch's head. Raises Refusal, and then nothing was committed; GitError."""
+        merged, proposal, text = await self._prepare(side, by, MergeOptions())
+        await self._refuse_own_files(side, merged)
         return proposal, await self.commit_work(side, proposal.branch, text, proposal.committer)
 
     async def merge_onto(self, side: MergeSource, by: str, onto: str, options: MergeOptions) -> MergeOnto:
         """The merge of a side without open work onto a commit that the main branch may become, as a commit in the
-        scratch; no branch and no file is touched. Raises Refusal for what `merge` would refuse; GitError."""
+        scratch; no branch and no file is touched. Raises Refusal for what `merge` would refuse an agent; GitError."""
         merged, proposal, _ = await self._prepare(side, by, options, onto)
+        await self._refuse_own_files(side, merged)
         who = signed(proposal.author, proposal.committer)
         text = await self.with_event(merged.git, proposal.message, side.agent, proposal.branch, merged.tree)
         parents = [onto] if options.squash else [onto, side.snapshot.commit]
@@ -149,6 +111,8 @@ class BranchMerger:
     async def merge(self, side: MergeSource, by: str, options: MergeOptions) -> MergeResult:
         """Raises Refusal, and then the main branch and its files are as they were; GitError."""
         merged, proposal, text = await self._prepare(side, by, options)
+        if self._settings.agent(by) is not None:
+            await self._refuse_own_files(side, merged)
         if not proposal.is_accepted(options.joined):
             raise NotAccepted(side.agent, proposal, options.joined)
         main = merged.main
@@ -166,14 +130,18 @@ class BranchMerger:
         left = await self.follow(side, proposal.branch, head, commit)
         return MergeResult(proposal, commit, side.snapshot.dirty, left, kept)
 
+    async def _refuse_own_files(self, side: MergeSource, merged: _MergedTree) -> None:
+        """Raise OwnFiles where a merge that no person has looked at would change what the room goes by."""
+        paths = [name_of(record.path) for record in merged.changed]
+        if own := await asyncio.to_thread(own_files, self._settings, self._main.top, paths):
+            required = self._settings.landing.required
+            raise OwnFiles(side.agent, merged.branch, merged.into, own, self._main.top, required=required)
+
     async def discard(self, side: MergeSource) -> DiscardResult:
         """Take the side's work off its branch; a ref holds it. Raises Refusal, GitError."""
-        into, main = await self.target()
-        branch = await self.source(side)
+        branch, main = await self.check_discard(side)
         git = self._scratch.git(self._main)
         head = side.snapshot.head.commit
-        if not side.snapshot.dirty and await is_ancestor(git, side.snapshot.commit, main):
-            raise Refusal(f"{branch} of {side.agent} has nothing to discard: {into} has all of it.")
         base = (await git.maybe("merge-base", main, side.snapshot.commit)) or main
         files = len(await changed_files(git, base, side.snapshot.tree, renames=False))
         commits = int(await git.line("rev-list", "--count", f"{main}..{head}")) if head else 0
@@ -189,6 +157,21 @@ class BranchMerger:
                 "Move what is in the way, then discard it again.",
             ) from error
         return DiscardResult(branch, kept, main, commits, files)
+
+    async def check_discard(self, side: MergeSource, given_up: str = "") -> tuple[str, str]:
+        """The side's branch and the main branch's commit. `given_up`: where that branch stands once relay's merge
+        that is under way there is given up, empty = none is. Raises Refusal where `discard` would, GitError."""
+        into, main = await self.target()
+        branch = await self.source(side, given_up=bool(given_up))
+        work, dirty = given_up or side.snapshot.commit, side.snapshot.dirty and not given_up
+        if not dirty and await is_ancestor(self._scratch.git(self._main), work, main):
+            raise Refusal(f"{branch} of {side.agent} has nothing to discard: {into} has all of it.")
+        if there := await in_the_way(self._scratch, side.checkout, work, main):
+            raise Refusal(
+                f"{side.checkout.top} has files unknown to git where {into} has its own: {some_paths(there)}.",
+                "Move them away first.",
+            )
+        return branch, main
 
     async def restore(self, side: MergeSource, ref: str) -> tuple[str, str]:
         """Put what a ref holds onto the side's branch again; the branch and its commit. Raises Refusal, GitError."""
@@ -344,14 +327,16 @@ class BranchMerger:
             raise Refusal(f"In {self._main.top} {doing} is under way.", way_out(self._main, doing))
         return head.branch, head.commit
 
-    async def source(self, side: MergeSource) -> str:
-        """The side's branch, when its work can be committed as it stands."""
+    async def source(self, side: MergeSource, *, given_up: bool = False) -> str:
+        """The side's branch, when its work can be committed as it stands. `given_up`: relay's merge that is under way
+        there is given up before."""
         head = side.snapshot.head
         if head.branch is None:
             raise Refusal(
                 f"{side.agent}'s worktree is on no branch.", f"Check out its branch in {side.checkout.top}."
             )
-        if refusal := await under_way(side.agent, side.checkout, own=side.own):
+        refusal = None if given_up else await under_way(side.agent, side.checkout, own=side.own)
+        if refusal is not None:
             raise refusal
         if side.snapshot.dirty and not side.own:
             raise Refusal(
@@ -363,7 +348,7 @@ class BranchMerger:
                 f"a repository inside): {some_paths(side.snapshot.left_out)}.",
                 "Commit them, ignore them or move them away.",
             )
-        if side.snapshot.dirty:
+        if side.snapshot.dirty and not given_up:
             git, tree = self._scratch.git(side.checkout), side.snapshot.tree
             fix = f"Commit them in {side.checkout.top} first."
             await refuse_filtered(git, head.commit or tree, tree, "Uncommitted files", fix)

@@ -13,7 +13,7 @@ from relay.git.checkout import Checkout
 from relay.git.run import Git, name_of
 from relay.git.signing import Signature
 from relay.git.snapshot import Snapshot
-from relay.git.trial_merge import JoinedFile
+from relay.git.trial_merge import ConflictPart, JoinedFile, Merge
 from relay.model import Refusal
 
 #: Bytes of a commit's message that a person may write.
@@ -200,3 +200,24 @@ def unknown_person_note(checkout: Checkout, committer: Signature) -> str:
         f"git knows no name and e-mail address in {checkout.top}, so {committer} is the committer. To set yours: "
         '`git config --global user.name "Your Name"` and `git config --global user.email you@example.org`.'
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Resolvable:
+    """An agent's work (at `commit`) against the main branch (at `into_at`). `merge`: what comes of merging it now,
+    None = git cannot tell; `nothing`: that leaves the main branch as it is; `begun`: relay has begun to merge the
+    main branch into the agent's; `edited`: somebody has changed its files since. `member`: the other relay of the
+    fleet where its branch is, empty = it is here; `queue`: the landing queue merges it."""
+
+    merge: Merge | None
+    into_at: str
+    commit: str
+    nothing: bool = False
+    begun: bool = False
+    edited: bool = False
+    member: str = ""
+    queue: bool = False
+
+    @property
+    def parts(self) -> Sequence[ConflictPart]:
+        return () if self.merge is None else self.merge.parts

@@ -10,7 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from relay.airspace.worktrees.lifecycle import WorktreeLifecycle, is_ancestor
-from relay.airspace.worktrees.merging.merge_into_main import BranchMerger, refuse_to_filter
+from relay.airspace.worktrees.merging.filters import refuse_to_filter
+from relay.airspace.worktrees.merging.merge_into_main import BranchMerger
 from relay.airspace.worktrees.merging.proposal import MergeSource
 from relay.airspace.worktrees.merging.wording import some_paths
 from relay.git.checkout import Checkout

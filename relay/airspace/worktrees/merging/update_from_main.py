@@ -14,7 +14,8 @@ from contextlib import suppress
 
 from relay.airspace.worktrees.commit_message import proposed_message
 from relay.airspace.worktrees.lifecycle import WorktreeLifecycle, in_the_way, is_ancestor
-from relay.airspace.worktrees.merging.merge_into_main import BranchMerger, refuse_filtered, refuse_to_filter
+from relay.airspace.worktrees.merging.filters import refuse_filtered, refuse_to_filter
+from relay.airspace.worktrees.merging.merge_into_main import BranchMerger
 from relay.airspace.worktrees.merging.proposal import MergeSource
 from relay.airspace.worktrees.merging.wording import some_paths
 from relay.git.checkout import Checkout, Head

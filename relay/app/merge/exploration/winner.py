@@ -53,7 +53,12 @@ def merge_by_git(registry: WorktreeRegistry, verify: VerifyTree | None = None) -
             return await merge_verified(run, commit, by, text, verify)
         async with registry.exclusive:
             merger = BranchMerger(
-                main, await registry.main_head(), lifecycle, registry.scratch, registry.room
+                main,
+                await registry.main_head(),
+                lifecycle,
+                registry.scratch,
+                registry.room,
+                registry.settings,
             )
             tree = await main.git.line("rev-parse", f"{commit}^{{tree}}")
             # Committed and kept by a ref: no checkout is read, and none follows.
@@ -79,7 +84,7 @@ def merge_by_git(registry: WorktreeRegistry, verify: VerifyTree | None = None) -
         main, lifecycle = registry.main, registry.lifecycle
         assert main is not None and lifecycle is not None
         head = await registry.main_head()
-        merger = BranchMerger(main, head, lifecycle, registry.scratch, registry.room)
+        merger = BranchMerger(main, head, lifecycle, registry.scratch, registry.room, registry.settings)
         into, at = await merger.target(moves=True)
         tree = await main.git.line("rev-parse", f"{commit}^{{tree}}")
         snapshot = Snapshot(Head(run.branch, commit), tree, commit, dirty=False)
