@@ -260,6 +260,7 @@ async def test_what_has_a_limit_is_not_sorted_first(whole: sqlite3.Connection) -
         "jobs",
         "jobs_in_state",
         "messages_between",
+        "messages_in_short",
         "next_due",
         "messages_from",
     ):

@@ -25,6 +25,15 @@ SELECT * FROM messages WHERE pos < :before ORDER BY pos DESC LIMIT :limit
 -- name: messages_between
 SELECT * FROM messages WHERE number > :after AND number <= :upto ORDER BY number DESC LIMIT :limit
 
+-- The newest entries behind one, with no more of what each says than `most` characters.
+-- name: messages_in_short
+SELECT number, ts, speaker, kind, substr(body, 1, :most) AS body, meta FROM messages WHERE number > :after ORDER BY number DESC LIMIT :limit
+
+-- What one said last, among the newest entries, but for a command that begins with these words.
+-- name: last_said
+SELECT m.number, m.ts FROM messages m WHERE m.number > (SELECT COALESCE(MAX(number), 0) - :most FROM messages)
+  AND m.speaker = :speaker AND m.kind = 'human' AND substr(m.body, 1, length(:but)) <> :but ORDER BY m.number DESC LIMIT 1
+
 -- name: answers_since
 SELECT * FROM messages WHERE at >= :since AND kind = 'agent' AND speaker = :agent ORDER BY at DESC, number DESC LIMIT :limit
 
