@@ -1,7 +1,7 @@
 """The files that people paste or drop into messages: `.relay/files/HASH.ending` (docs/entries.md).
 
-Invariant: a file is whole under its name, or not there. What no message names may be removed, once it is old enough
-that nobody is about to send the message.
+Invariant: a file is whole under its name, or not there. What no message and no task names may be removed, once it is
+old enough that nobody is about to send the message.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from typing import Any
 
 from relay.base.files import sync_folder
 from relay.config.settings import LiveSettings
+from relay.coordination.tasks import task_events
 from relay.model import Fault, Refusal
-from relay.room.journal import pages
+from relay.room.entries import named_files
 from relay.room.parsing import file_names as files
-from relay.store.ports import Store
+from relay.store.ports import Store, Tx
 
 #: Seconds for which a file waits for the message that names it.
 WAITS_S = 3600.0
@@ -113,17 +114,20 @@ class RoomFiles:
         )
 
     async def forget_unnamed(self) -> list[str]:
-        """Remove what no message names, and what was broken off; gives the ids."""
-        before, gone = time.time() - WAITS_S, []
-        for file in await asyncio.to_thread(lambda: list(_kept(self.folder))):
-            if file.at < before and not await self._is_named(file.id):
-                await asyncio.to_thread(file.path.unlink, True)
-                gone.append(file.id)
-        return gone
+        """Remove what neither a message nor a task names; gives the ids."""
+        before = time.time() - WAITS_S
+        kept = await asyncio.to_thread(lambda: list(_kept(self.folder)))
+        named = await self._store.read(_named, long=True)
+        gone = [file for file in kept if file.at < before and file.id not in named]
+        for file in gone:
+            await asyncio.to_thread(file.path.unlink, True)
+        return [file.id for file in gone]
 
-    async def _is_named(self, id: str) -> bool:
-        word = id.partition(".")[0]
-        return bool(await self._store.read(lambda tx: pages.search(tx, word, limit=1)))
+
+async def _named(tx: Tx) -> set[str]:
+    tasks = await tx.all(task_events.Q.tasks_with_files)
+    of_tasks = {id for row in tasks for id in files.NAMED.findall(row["task_description"])}
+    return of_tasks | await named_files.named(tx)
 
 
 def _kept(folder: Path) -> Iterable[Kept]:

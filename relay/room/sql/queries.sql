@@ -41,6 +41,10 @@ SELECT * FROM messages WHERE at >= :since AND kind = 'agent' AND speaker = :agen
 -- name: set_text
 UPDATE messages SET said = COALESCE(said, body), body = :body, meta = :meta WHERE id = :id
 
+-- The condition is that of the index, word by word.
+-- name: messages_with_files
+SELECT number, body, said, meta FROM messages WHERE body LIKE '%relay-file:%' OR said LIKE '%relay-file:%'
+
 -- name: thread
 SELECT * FROM messages WHERE thread = :root ORDER BY number DESC LIMIT :limit
 
