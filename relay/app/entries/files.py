@@ -11,6 +11,7 @@ import hashlib
 import os
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ from relay.store.ports import Store, Tx
 
 #: Seconds for which a file waits for the message that names it.
 WAITS_S = 3600.0
+#: How the name of a file ends while it is written.
+_PART = ".part"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +57,10 @@ class RoomFiles:
         if not data:
             raise Refusal(f"{name} is empty.", "Choose a file that has something in it.", Fault.MALFORMED)
         self.check_size(name, len(data))
-        id = f"{hashlib.sha256(data).hexdigest()}.{files.ending_of(name, data)}"
+        id = await asyncio.to_thread(_id, name, data)
         path = self.folder / id
         async with self._adding:
+            await asyncio.to_thread(_sweep, self.folder)
             if not await asyncio.to_thread(path.exists):
                 await self._make_room(len(data))
                 await asyncio.to_thread(_write, path, data)
@@ -65,7 +69,7 @@ class RoomFiles:
         return {
             "id": id,
             "name": name,
-            "type": files.type_of(data),
+            "type": files.type_of(data),  # by its first bytes
             "size": len(data),
             "path": str(path),
             "reference": files.reference(name, id),
@@ -137,13 +141,31 @@ def _kept(folder: Path) -> Iterable[Kept]:
             yield Kept(path.name, path, status.st_size, status.st_mtime)
 
 
+def _id(name: str, data: bytes) -> str:
+    return f"{hashlib.sha256(data).hexdigest()}.{files.ending_of(name, data)}"
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what a relay that was ended left half written. By its age: what is being written is younger."""
+    before = time.time() - WAITS_S
+    for part in folder.glob(f".*{_PART}"):
+        with suppress(FileNotFoundError):
+            if part.stat().st_mtime < before:
+                part.unlink()
+
+
 def _write(path: Path, data: bytes) -> None:
+    """Raises OSError, with nothing left of it."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
+    part = path.with_name(f".{path.name}{_PART}")
     fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(fd, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
     sync_folder(path.parent)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -86,3 +88,42 @@ async def test_what_anything_names_stays(office: Office, files: RoomFiles) -> No
     stay = {name_of(one) for one in (*numbers, far, first, second, third, of_task)}
     assert {path.name for path in files.folder.iterdir()} == stay
     assert await files.forget_unnamed() == []
+
+
+async def test_what_was_broken_off_goes_and_what_is_being_written_stays(files: RoomFiles) -> None:
+    await files.add("a.txt", b"a")
+    broken, writing = (files.folder / f".{digit * 64}.png.part" for digit in "01")
+    for part in (broken, writing):
+        part.write_bytes(b"half of it")
+    os.utime(broken, (1, 1))
+    again = await files.add("a.txt", b"a")
+    assert {path.name for path in files.folder.iterdir()} == {writing.name, again["id"]}
+
+
+async def test_nothing_stays_of_what_the_disk_did_not_take(
+    files: RoomFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(fd: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match="No space left"):
+            await files.add("a.txt", b"a")
+    assert list(files.folder.iterdir()) == []
+    assert (await files.add("a.txt", b"a"))["size"] == 1
+
+
+async def test_a_file_is_hashed_and_looked_at_off_the_loop(
+    files: RoomFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+    real = hashlib.sha256
+
+    def hashed(data: bytes) -> object:
+        threads.append(threading.get_ident())
+        return real(data)
+
+    monkeypatch.setattr("relay.app.entries.files.hashlib", SimpleNamespace(sha256=hashed))
+    await files.add("a.txt", b"a")
+    assert threads and threading.get_ident() not in threads
