@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from playwright.async_api import Browser, ViewportSize, expect
 
+from tests.browser.axe import everywhere
 from tests.browser.person import PHONE, Person, shot
 from tests.e2e.test_worktrees import in_git
 from tests.git.repository import commit
@@ -149,6 +150,8 @@ async def test_a_thread_opens_beside_and_is_answered_there(chromium: Browser, tm
         )
         await expect(ann.page.locator(place).get_by_test_id("replies")).to_have_text("3 replies")
         await shot(ann.page, "thread")
+        assert await everywhere(ann.page) == []
+        await ann.page.set_viewport_size(DESK)
         await field.press("Escape")
         await expect(panel).to_have_count(0)
         await expect(ann.page.locator(place)).to_be_focused()
@@ -197,6 +200,9 @@ async def test_a_file_with_lines_leads_to_the_code_as_of_then(chromium: Browser,
             await expect(panel.locator(".hljs-keyword").first).to_be_visible()
             await expect(panel).to_contain_text("in the worktree of AVA")
             await shot(person.page, f"code-{name}")
+            if name == "ann":
+                assert await everywhere(person.page) == []
+                await person.page.set_viewport_size(DESK)
             assert not await person.page.evaluate("document.documentElement.scrollWidth > innerWidth")
             await person.page.keyboard.press("Escape")
             await expect(panel).to_have_count(0)
