@@ -7,14 +7,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, ViewportSize, expect
 
+from tests.browser.axe import everywhere
 from tests.browser.person import PHONE, Person, shot
 from tests.e2e.test_worktrees import in_git
 from tests.git.repository import commit
 from tests.outside import ECHO, agent, room, settings
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+DESK: ViewportSize = {"width": 1400, "height": 900}
+#: Pastes a picture, with this text if it is not empty; gives whether the browser is left to paste it.
+PASTE = """async (area, text) => {
+  const canvas = document.createElement("canvas");
+  canvas.width = 300; canvas.height = 180;
+  const brush = canvas.getContext("2d");
+  brush.fillStyle = "#2a7"; brush.fillRect(0, 0, 300, 180);
+  const blob = await new Promise((done) => canvas.toBlob(done, "image/png"));
+  const data = new DataTransfer();
+  data.items.add(new File([blob], "shot.png", { type: "image/png" }));
+  if (text) data.setData("text/plain", text);
+  const how = { clipboardData: data, bubbles: true, cancelable: true };
+  return area.dispatchEvent(new ClipboardEvent("paste", how));
+}"""
 
 
 async def test_a_person_changes_and_deletes_a_message_and_others_see_it(
@@ -111,7 +127,7 @@ async def test_a_thread_opens_beside_and_is_answered_there(chromium: Browser, tm
     (folder / "echo.yaml").write_text(ECHO)
     async with room(folder, settings(agent("AVA"), agent("BEN"))) as house:
         await house.start()
-        ann = await Person.arrive(chromium, house, "ann", viewport={"width": 1400, "height": 900})
+        ann = await Person.arrive(chromium, house, "ann", viewport=DESK)
         bob = await Person.arrive(chromium, house, "bob", viewport=PHONE, color_scheme="dark")
         asked = await ann.say("@AVA which database?")
         place = f"#{await asked.get_attribute('id')}"
@@ -134,6 +150,8 @@ async def test_a_thread_opens_beside_and_is_answered_there(chromium: Browser, tm
         )
         await expect(ann.page.locator(place).get_by_test_id("replies")).to_have_text("3 replies")
         await shot(ann.page, "thread")
+        assert await everywhere(ann.page) == []
+        await ann.page.set_viewport_size(DESK)
         await field.press("Escape")
         await expect(panel).to_have_count(0)
         await expect(ann.page.locator(place)).to_be_focused()
@@ -166,7 +184,7 @@ async def test_a_file_with_lines_leads_to_the_code_as_of_then(chromium: Browser,
         in_git(folder)
         commit(folder, {"src/app.ts": "".join(f"function f{n}() {{\n  return {n};\n}}\n" for n in range(60))})
         await house.start()
-        desk: dict[str, Any] = {"viewport": {"width": 1400, "height": 900}}
+        desk: dict[str, Any] = {"viewport": DESK}
         for name, how in (("ann", desk), ("bob", {"viewport": PHONE, "color_scheme": "dark"})):
             person = await Person.arrive(chromium, house, name, **how)
             said = await person.say(f"{name} asks @AVA of src/app.ts:4 at 12:30")
@@ -182,6 +200,9 @@ async def test_a_file_with_lines_leads_to_the_code_as_of_then(chromium: Browser,
             await expect(panel.locator(".hljs-keyword").first).to_be_visible()
             await expect(panel).to_contain_text("in the worktree of AVA")
             await shot(person.page, f"code-{name}")
+            if name == "ann":
+                assert await everywhere(person.page) == []
+                await person.page.set_viewport_size(DESK)
             assert not await person.page.evaluate("document.documentElement.scrollWidth > innerWidth")
             await person.page.keyboard.press("Escape")
             await expect(panel).to_have_count(0)
@@ -194,25 +215,20 @@ async def test_a_picture_is_pasted_and_a_file_is_chosen(chromium: Browser, tmp_p
     (folder / "notes.txt").write_text("some notes")
     async with room(folder, settings(agent("AVA"), room={"max_file_bytes": 20_000})) as house:
         await house.start()
-        ann = await Person.arrive(chromium, house, "ann", viewport={"width": 1400, "height": 900})
+        ann = await Person.arrive(chromium, house, "ann", viewport=DESK)
         bob = await Person.arrive(chromium, house, "bob", viewport=PHONE, color_scheme="dark")
         await ann.composer.fill("It looks like this:")
         # As the clipboard of a screenshot has it.
-        await ann.composer.evaluate(
-            """async (area) => {
-              const canvas = document.createElement("canvas");
-              canvas.width = 300; canvas.height = 180;
-              const brush = canvas.getContext("2d");
-              brush.fillStyle = "#2a7"; brush.fillRect(0, 0, 300, 180);
-              const blob = await new Promise((done) => canvas.toBlob(done, "image/png"));
-              const data = new DataTransfer();
-              data.items.add(new File([blob], "shot.png", { type: "image/png" }));
-              const how = { clipboardData: data, bubbles: true, cancelable: true };
-              area.dispatchEvent(new ClipboardEvent("paste", how));
-            }"""
-        )
+        await ann.composer.evaluate(PASTE, "")
         pasted = re.compile(r"^It looks like this: !\[shot\.png\]\(relay-file:[0-9a-f]{64}\.png\) $")
         await expect(ann.composer).to_have_value(pasted)
+        # An office program copies text with a picture of it: the browser is left to paste the text.
+        assert await ann.composer.evaluate(PASTE, "Sums of May") is True
+        # Files that were copied in a folder come with their names.
+        assert await ann.composer.evaluate(PASTE, "shot.png") is False
+        twice = re.compile(r"^It looks like this: (!\[shot\.png\]\(relay-file:[0-9a-f]{64}\.png\) ){2}$")
+        await expect(ann.composer).to_have_value(twice)
+        await ann.composer.fill((await ann.composer.input_value()).rsplit("!", 1)[0])
         await ann.page.get_by_test_id("file-field").set_input_files(str(folder / "notes.txt"))
         await expect(ann.composer).to_have_value(
             re.compile(r"\[notes\.txt\]\(relay-file:[0-9a-f]{64}\.txt\)")

@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.async_api import expect
 
+from tests.browser.axe import everywhere
 from tests.browser.conftest import Come
 from tests.browser.person import Person, shot
 from tests.outside import Outside
@@ -82,6 +83,9 @@ async def test_who_comes_back_is_told_what_came(come: Come, house: Outside) -> N
     await expect(page.get_by_test_id("new-line")).to_contain_text("New since")
     await since.locator("summary").click()
     await shot(page, "quiet-since-light")
+    size = page.viewport_size
+    assert await everywhere(page) == [] and size is not None
+    await page.set_viewport_size(size)
     first = since.get_by_role("button", name=re.compile(r"^m\d+$")).first
     number = (await first.inner_text())[1:]
     await first.click()

@@ -25,6 +25,8 @@ SCHEMAS = {folder.name: folder for folder in (*daemon.SCHEMAS, context.Q.folder,
 WALKS = {
     ("room", "jobs"): "backwards by its key, as far as its limit",
     ("room", "state_counts"): "an index alone",
+    ("room", "messages_with_files"): "an index of those that name files",
+    ("coordination", "tasks_with_files"): "every task, when the files of the room are full",
     ("room", "last_skips"): "backwards by an index of its own, as far as its limit",
     ("room", "entries_since"): "what its inner query found, at most as much as it asked for",
     ("room", "routing"): "an index of what is being routed",
@@ -136,7 +138,7 @@ WALKS = {
 #: Walks in which SQLite must name an index: the table itself would be read whole.
 BY_INDEX = (
     {"state_counts", "last_skips", "routing", "shown_tasks", "last_undoable"}
-    | {"ready", "all_sessions", "lane_names"}
+    | {"ready", "messages_with_files", "all_sessions", "lane_names"}
 )  # fmt: skip
 
 
@@ -260,6 +262,7 @@ async def test_what_has_a_limit_is_not_sorted_first(whole: sqlite3.Connection) -
         "jobs",
         "jobs_in_state",
         "messages_between",
+        "messages_in_short",
         "next_due",
         "messages_from",
     ):

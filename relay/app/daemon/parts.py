@@ -32,7 +32,7 @@ from relay.app.merge.exploration.worker import ExplorationWorker
 from relay.app.merge.resolving import ConflictService
 from relay.app.needs.budgets import BudgetOrders
 from relay.app.needs.elsewhere import NeedsElsewhere
-from relay.app.needs.inbox import NeedsInbox
+from relay.app.needs.inbox import NeedsInbox, SinceOrders
 from relay.app.notify.teller import Teller, inbox_of, tells
 from relay.app.review.reviews import Reviews
 from relay.app.review.suggestions import Suggestions
@@ -271,6 +271,7 @@ class Parts:
             outside={
                 actions.Resolve: self.conflict_service,
                 actions.RaiseBudget: BudgetOrders(self.reload),
+                actions.ShowSince: SinceOrders(store, self.needs, clock),
                 **dict.fromkeys(REVIEWING, self.reviews),
                 **dict.fromkeys((actions.RunApp, actions.StopApp, actions.SetUp), self.worktrees.desk),
             },

@@ -1,7 +1,7 @@
 """The files that people paste or drop into messages: `.relay/files/HASH.ending` (docs/entries.md).
 
-Invariant: a file is whole under its name, or not there. What no message names may be removed, once it is old enough
-that nobody is about to send the message.
+Invariant: a file is whole under its name, or not there. What no message and no task names may be removed, once it is
+old enough that nobody is about to send the message.
 """
 
 from __future__ import annotations
@@ -11,19 +11,23 @@ import hashlib
 import os
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from relay.base.files import sync_folder
 from relay.config.settings import LiveSettings
+from relay.coordination.tasks import task_events
 from relay.model import Fault, Refusal
-from relay.room.journal import pages
+from relay.room.entries import named_files
 from relay.room.parsing import file_names as files
-from relay.store.ports import Store
+from relay.store.ports import Store, Tx
 
 #: Seconds for which a file waits for the message that names it.
 WAITS_S = 3600.0
+#: How the name of a file ends while it is written.
+_PART = ".part"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +57,10 @@ class RoomFiles:
         if not data:
             raise Refusal(f"{name} is empty.", "Choose a file that has something in it.", Fault.MALFORMED)
         self.check_size(name, len(data))
-        id = f"{hashlib.sha256(data).hexdigest()}.{files.ending_of(name, data)}"
+        id = await asyncio.to_thread(_id, name, data)
         path = self.folder / id
         async with self._adding:
+            await asyncio.to_thread(_sweep, self.folder)
             if not await asyncio.to_thread(path.exists):
                 await self._make_room(len(data))
                 await asyncio.to_thread(_write, path, data)
@@ -64,7 +69,7 @@ class RoomFiles:
         return {
             "id": id,
             "name": name,
-            "type": files.type_of(data),
+            "type": files.type_of(data),  # by its first bytes
             "size": len(data),
             "path": str(path),
             "reference": files.reference(name, id),
@@ -113,17 +118,20 @@ class RoomFiles:
         )
 
     async def forget_unnamed(self) -> list[str]:
-        """Remove what no message names, and what was broken off; gives the ids."""
-        before, gone = time.time() - WAITS_S, []
-        for file in await asyncio.to_thread(lambda: list(_kept(self.folder))):
-            if file.at < before and not await self._is_named(file.id):
-                await asyncio.to_thread(file.path.unlink, True)
-                gone.append(file.id)
-        return gone
+        """Remove what neither a message nor a task names; gives the ids."""
+        before = time.time() - WAITS_S
+        kept = await asyncio.to_thread(lambda: list(_kept(self.folder)))
+        named = await self._store.read(_named, long=True)
+        gone = [file for file in kept if file.at < before and file.id not in named]
+        for file in gone:
+            await asyncio.to_thread(file.path.unlink, True)
+        return [file.id for file in gone]
 
-    async def _is_named(self, id: str) -> bool:
-        word = id.partition(".")[0]
-        return bool(await self._store.read(lambda tx: pages.search(tx, word, limit=1)))
+
+async def _named(tx: Tx) -> set[str]:
+    tasks = await tx.all(task_events.Q.tasks_with_files)
+    of_tasks = {id for row in tasks for id in files.NAMED.findall(row["task_description"])}
+    return of_tasks | await named_files.named(tx)
 
 
 def _kept(folder: Path) -> Iterable[Kept]:
@@ -133,13 +141,31 @@ def _kept(folder: Path) -> Iterable[Kept]:
             yield Kept(path.name, path, status.st_size, status.st_mtime)
 
 
+def _id(name: str, data: bytes) -> str:
+    return f"{hashlib.sha256(data).hexdigest()}.{files.ending_of(name, data)}"
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what a relay that was ended left half written. By its age: what is being written is younger."""
+    before = time.time() - WAITS_S
+    for part in folder.glob(f".*{_PART}"):
+        with suppress(FileNotFoundError):
+            if part.stat().st_mtime < before:
+                part.unlink()
+
+
 def _write(path: Path, data: bytes) -> None:
+    """Raises OSError, with nothing left of it."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
+    part = path.with_name(f".{path.name}{_PART}")
     fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(fd, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    part.replace(path)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        part.replace(path)
+    except OSError:
+        part.unlink(missing_ok=True)
+        raise
     sync_folder(path.parent)

@@ -6,6 +6,7 @@ of a need but until when it is put off.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -28,7 +29,7 @@ from relay.room.dispatch.permissions import PermissionBroker, code_span
 from relay.room.dispatch.roster import Roster
 from relay.room.dispatch.running import RunningTurns
 from relay.room.steward import markdown
-from relay.store.ports import Tx
+from relay.store.ports import Store, Tx
 
 #: The setting of the database that says what is put off: `{need: until}`, Unix seconds.
 _LATER = "needs_later"
@@ -98,19 +99,22 @@ class NeedsInbox:
             working[name] = (turn.plan.started_at, heard)
         return working
 
-    async def since(self, tx: Tx, after: str, *, reader: str) -> since.Since:
-        """What came behind a message (`m12`), "" = the reader's last one. Raises Refusal."""
-        waits = len(await self.read(tx))
-        if after:
-            return await since.read(tx, after, reader=reader, waits=waits)
-        return await since.read_from_own(tx, reader, waits=waits)
+    async def since(self, store: Store, after: str, *, reader: str) -> since.Since:
+        """What came behind a message (`m12`), "" = the reader's last one, in a transaction of its own. Raises
+        Refusal."""
+
+        async def work(tx: Tx) -> since.Came:
+            waits = len(await self.read(tx))
+            if after:
+                return await since.read(tx, after, reader=reader, waits=waits)
+            return await since.read_from_own(tx, reader, waits=waits)
+
+        return await asyncio.to_thread(since.told, await store.read(work))
 
     async def carry_out(self, tx: Tx, action: Needing, *, by: str, cause: Sequence[str] = ()) -> str:
-        """`/inbox`, `/since` and `/later`; the room's answer, as markdown. Raises Refusal."""
+        """`/inbox` and `/later`; the room's answer, as markdown. Raises Refusal."""
         if isinstance(action, ShowNeeds):
             return said(await self.read(tx), self._clock(), self.elsewhere.away if self.elsewhere else ())
-        if isinstance(action, ShowSince):
-            return since.said(await self.since(tx, action.after, reader=by), self._clock())
         assert isinstance(action, PutOff)
         now = self._clock()
         later = {id: until for id, until in (await _put_off(tx)).items() if until > now}
@@ -129,6 +133,17 @@ class NeedsInbox:
             )
         await events.put_setting(tx, _LATER, dumps(later))
         return text
+
+
+class SinceOrders:
+    """`relay.model.ports.Timeline`, of `/since`: a look, for which the one transaction that writes need not wait."""
+
+    def __init__(self, store: Store, inbox: NeedsInbox, clock: Callable[[], float]) -> None:
+        self._store, self._inbox, self._clock = store, inbox, clock
+
+    async def carry_out(self, action: ShowSince, *, by: str, source_key: str) -> str:
+        """Raises Refusal."""
+        return since.said(await self._inbox.since(self._store, action.after, reader=by), self._clock())
 
 
 async def _put_off(tx: Tx) -> dict[str, float]:

@@ -46,7 +46,7 @@ class NeedRoutes:
         after, reader = query.text("after"), query.text("name") or ""
         if not after:
             raise Refusal("after is missing.", "It is a message's number, like m12.", Fault.MALFORMED)
-        came = await self._store.read(lambda tx: self._inbox.since(tx, after, reader=reader))
+        came = await self._inbox.since(self._store, after, reader=reader)
         return answer({**came.as_json(), "line": line(came)})
 
     async def act(self, request: web.Request) -> web.Response:

@@ -6,6 +6,7 @@ model is asked.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections import Counter
@@ -17,24 +18,34 @@ from relay.airspace.advisories import table
 from relay.app.needs.words import prose, unmarked
 from relay.base.durations import iso, parse_iso, rough_duration
 from relay.base.terminal_text import safe_line
-from relay.model import Fault, Kind, Message, Refusal, references
+from relay.model import Fault, Kind, Refusal, references
 from relay.room.journal.ledger import Q
 from relay.room.journal.pages import row_at
-from relay.room.journal.values import message_of_row
 from relay.room.steward import markdown
-from relay.store.ports import Tx
+from relay.store.ports import Row, Tx
 from relay.verification.landing import journal as landings
 from relay.verification.landing.entry import EntryState
 
 #: Entries that are looked at: the newest. Sentences, and those of one speaker, that are given. Characters of one.
 MOST, MOST_LINES, MOST_EACH, MOST_WORDS = 2000, 5, 2, 240
+#: Characters of one entry that are read. Of all together, about: characters that are gone through, and sentences
+#: whose words are counted. So the most that can come takes a part of a second.
+MOST_BODY, MOST_READ, MOST_SENTENCES = 1500, 1_000_000, 5000
 #: Landings and advisories among which those that ended meanwhile are looked for.
 MOST_ENDED = 50
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _WORD = re.compile(r"\w{4,}")
 _MERGED = "merged"
-#: A number that no message has yet.
-_NEWEST = 2**31 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What a message says, from its beginning."""
+
+    number: int
+    speaker: str
+    kind: Kind
+    body: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,48 +89,70 @@ class Since:
         }
 
 
-async def read(tx: Tx, after: str, *, reader: str, waits: int) -> Since:
+@dataclass(frozen=True, slots=True)
+class Came:
+    """What was read for a `Since`, and not gone through yet. `rows`: of `messages_in_short`, the newest first."""
+
+    after: int
+    at: float
+    reader: str
+    rows: Sequence[Row]
+    landed: tuple[str, ...]
+    settled: int
+    waits: int
+
+
+async def read(tx: Tx, after: str, *, reader: str, waits: int) -> Came:
     """What came behind the message `after` (`m12`), for this reader, whose own messages do not count. Raises
     Refusal."""
     row = await row_at(tx, after)
     if row is None:
         raise Refusal(f"There is no message {safe_line(after, 40)}.", "Name one like m12.", Fault.UNKNOWN)
-    return await _behind(tx, message_of_row(row), reader, waits)
+    return await _behind(tx, row, reader, waits)
 
 
-async def read_from_own(tx: Tx, reader: str, *, waits: int) -> Since:
+async def read_from_own(tx: Tx, reader: str, *, waits: int) -> Came:
     """As `read`, behind what the reader said last, but for asking this. Raises Refusal."""
-    rows = await tx.all(Q.messages_between, after=0, upto=_NEWEST, limit=MOST)
-    own = (one for one in map(message_of_row, rows) if one.speaker == reader and one.kind is Kind.HUMAN)
-    last = next((one for one in own if not one.body.startswith("/since")), None)
-    if last is None:
+    row = await tx.one(Q.last_said, speaker=reader, most=MOST, but="/since")
+    if row is None:
         raise Refusal(
             "You have said nothing here before.", "Name the message, like `/since m12`.", Fault.UNKNOWN
         )
-    return await _behind(tx, last, reader, waits)
+    return await _behind(tx, row, reader, waits)
 
 
-async def _behind(tx: Tx, mark: Message, reader: str, waits: int) -> Since:
-    at = parse_iso(mark.ts)
-    rows = await tx.all(Q.messages_between, after=mark.number, upto=_NEWEST, limit=MOST + 1)
-    came = [message_of_row(row) for row in rows[:MOST]][::-1]
-    merged = [str(one.meta.get("agent", "")) for one in came if one.meta.get("change") == _MERGED]
+async def _behind(tx: Tx, mark: Row, reader: str, waits: int) -> Came:
+    at = parse_iso(mark["ts"])
+    rows = await tx.all(Q.messages_in_short, after=mark["number"], most=MOST_BODY + 1, limit=MOST + 1)
     ended = await landings.newest_ended(tx, MOST_ENDED)
-    landed = [one.agent for one in ended if one.state is EntryState.LANDED and (one.ended or 0.0) > at]
+    landed = tuple(one.agent for one in ended if one.state is EntryState.LANDED and (one.ended or 0.0) > at)
     over = [one for one in await table.latest(tx, MOST_ENDED) if (one.closed_at or 0.0) > at]
-    talk = [one for one in came if one.kind in (Kind.HUMAN, Kind.AGENT) and one.speaker != reader]
-    talk = [one for one in talk if not one.body.startswith("/")]
+    return Came(mark["number"], at, reader, rows, landed, len(over), waits)
+
+
+def told(came: Came) -> Since:
+    """What was read, in short. Pure, but not quick: in a thread, and behind the transaction that read it."""
+    rows = came.rows[:MOST][::-1]
+    changes = [json.loads(row["meta"]) for row in rows if f'"{_MERGED}"' in row["meta"]]
+    merged = [str(meta.get("agent", "")) for meta in changes if meta.get("change") == _MERGED]
+    talk = [
+        Words(row["number"], row["speaker"], Kind(row["kind"]), row["body"])
+        for row in rows
+        if row["kind"] in (Kind.HUMAN, Kind.AGENT)
+        and row["speaker"] != came.reader
+        and not row["body"].startswith("/")
+    ]
     return Since(
-        mark.number,
-        at,
+        came.after,
+        came.at,
         len(talk),
         _counted(one.speaker for one in talk if one.kind is Kind.AGENT),
         _counted(one.speaker for one in talk if one.kind is Kind.HUMAN),
-        len(over),
-        tuple(dict.fromkeys(filter(None, [*merged, *landed]))),
-        waits,
-        tuple(telling(talk, reader)),
-        len(rows) > MOST,
+        came.settled,
+        tuple(dict.fromkeys(filter(None, [*merged, *came.landed]))),
+        came.waits,
+        tuple(telling(talk, came.reader)),
+        len(came.rows) > MOST,
     )
 
 
@@ -127,49 +160,52 @@ def _counted(names: Iterable[str]) -> tuple[tuple[str, int], ...]:
     return tuple(Counter(names).most_common())
 
 
-def telling(came: Sequence[Message], reader: str) -> list[Line]:
+def telling(came: Sequence[Words], reader: str) -> list[Line]:
     """The sentences that say most of what came, in its order: whose words come again in others, and what is asked of
     the reader. What says the same as one that is taken is left out. Pure."""
-    sentences = [(one, text) for one in came for text in _sentences(one.body)]
-    spread = Counter(word for _, text in sentences for word in _words(text))
-    named = reader.casefold()
+    many = max(1, len(came))
+    each, most = max(2, MOST_SENTENCES // many), min(MOST_BODY, MOST_READ // many)
+    named = f"@{reader.casefold()}"
+    sentences = [
+        (message, place, text, _words(text))
+        for message in came
+        for place, text in enumerate(_sentences(message.body, most))
+        if place < each or named in text.casefold()
+    ]
+    spread = Counter(word for *_, words in sentences for word in words)
+    heavy = {word: math.log(times) for word, times in spread.items()}
 
-    def weight(place: int) -> float:
-        message, text = sentences[place]
-        words = _words(text)
-        common = sum(math.log(spread[word]) for word in words) / math.sqrt(len(words) + 1)
-        asks = 2.0 * text.endswith("?") + 2.0 * (f"@{named}" in text.casefold())
-        first = 1.0 if place == 0 or sentences[place - 1][0] is not message else 0.0
-        return common + asks + first + (0.5 if message.kind is Kind.AGENT else 0.0)
+    def weight(one: int) -> float:
+        message, place, text, words = sentences[one]
+        common = sum(heavy[word] for word in words) / math.sqrt(len(words) + 1)
+        asks = 2.0 * text.endswith("?") + 2.0 * (named in text.casefold())
+        return common + asks + (1.0 if place == 0 else 0.0) + (0.5 if message.kind is Kind.AGENT else 0.0)
 
     taken: list[int] = []
-    each: Counter[str] = Counter()
-    for place in sorted(range(len(sentences)), key=weight, reverse=True):
-        message, text = sentences[place]
-        words = _words(text)
-        if not words or each[message.speaker] >= MOST_EACH:
+    by: Counter[str] = Counter()
+    for one in sorted(range(len(sentences)), key=weight, reverse=True):
+        message, _, _, words = sentences[one]
+        if not words or by[message.speaker] >= MOST_EACH:
             continue
-        if any(len(words & _words(sentences[one][1])) > len(words) / 2 for one in taken):
+        if any(len(words & sentences[other][3]) > len(words) / 2 for other in taken):
             continue
-        taken.append(place)
-        each[message.speaker] += 1
+        taken.append(one)
+        by[message.speaker] += 1
         if len(taken) == MOST_LINES:
             break
-    return [
-        Line(sentences[one][0].number, sentences[one][0].speaker, sentences[one][1]) for one in sorted(taken)
-    ]
+    lines = [(sentences[one][0], sentences[one][2]) for one in sorted(taken)]
+    return [Line(message.number, message.speaker, safe_line(text, MOST_WORDS)) for message, text in lines]
 
 
-def _sentences(body: str) -> list[str]:
-    return [
-        safe_line(text, MOST_WORDS)
-        for part in _SENTENCE.split(unmarked(prose(body)))
-        if len(text := part.strip(" -#>|")) > 8
-    ]
+def _sentences(body: str, most: int) -> list[str]:
+    """Of the first `most` characters. Of a longer text the last sentence is not whole, and left out."""
+    parts = _SENTENCE.split(unmarked(prose(body[:most])))
+    whole = parts[:-1] if len(body) > most and len(parts) > 1 else parts
+    return [text for part in whole if len(text := part.strip(" -#>|")) > 8]
 
 
 def _words(text: str) -> frozenset[str]:
-    return frozenset(word.casefold() for word in _WORD.findall(text))
+    return frozenset(word.casefold() for word in _WORD.findall(text[: MOST_WORDS * 2]))
 
 
 def line(since: Since) -> str:

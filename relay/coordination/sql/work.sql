@@ -10,6 +10,9 @@ SELECT task_description FROM work_queue WHERE id IN (
   UNION ALL SELECT id FROM work_queue WHERE claimed_by = :agent AND status = 'completed' AND completed_at >= :since)
 ORDER BY number LIMIT :limit
 
+-- name: tasks_with_files
+SELECT task_description FROM work_queue WHERE task_description LIKE '%relay-file:%'
+
 -- name: ready
 SELECT * FROM work_queue WHERE status = 'pending' AND archived_at IS NULL AND not_before <= :now
 ORDER BY rank, number LIMIT :limit

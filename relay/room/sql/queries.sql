@@ -25,12 +25,25 @@ SELECT * FROM messages WHERE pos < :before ORDER BY pos DESC LIMIT :limit
 -- name: messages_between
 SELECT * FROM messages WHERE number > :after AND number <= :upto ORDER BY number DESC LIMIT :limit
 
+-- The newest entries behind one, with no more of what each says than `most` characters.
+-- name: messages_in_short
+SELECT number, ts, speaker, kind, substr(body, 1, :most) AS body, meta FROM messages WHERE number > :after ORDER BY number DESC LIMIT :limit
+
+-- What one said last, among the newest entries, but for a command that begins with these words.
+-- name: last_said
+SELECT m.number, m.ts FROM messages m WHERE m.number > (SELECT COALESCE(MAX(number), 0) - :most FROM messages)
+  AND m.speaker = :speaker AND m.kind = 'human' AND substr(m.body, 1, length(:but)) <> :but ORDER BY m.number DESC LIMIT 1
+
 -- name: answers_since
 SELECT * FROM messages WHERE at >= :since AND kind = 'agent' AND speaker = :agent ORDER BY at DESC, number DESC LIMIT :limit
 
 -- An entry says something else from now on; what it was written with is kept.
 -- name: set_text
 UPDATE messages SET said = COALESCE(said, body), body = :body, meta = :meta WHERE id = :id
+
+-- The condition is that of the index, word by word.
+-- name: messages_with_files
+SELECT number, body, said, meta FROM messages WHERE body LIKE '%relay-file:%' OR said LIKE '%relay-file:%'
 
 -- name: thread
 SELECT * FROM messages WHERE thread = :root ORDER BY number DESC LIMIT :limit

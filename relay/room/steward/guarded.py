@@ -46,7 +46,7 @@ GUARDED = (
 )
 #: Of these: what is told to agents later as the word of whoever ordered it.
 QUOTED = actions.Remember | actions.Decide | actions.Forget
-#: Actions that write files, or wait for git: they are done before the transaction of their answer, and once.
+#: Actions that write files, wait for git, or look long: done before the transaction of their answer, and once.
 OUTSIDE = (
     actions.Rewind
     | actions.UndoRewind
@@ -54,6 +54,7 @@ OUTSIDE = (
     | actions.MakeCheckpoint
     | actions.Resolve
     | actions.RaiseBudget
+    | actions.ShowSince
     | actions.ShowReview
     | actions.MarkReviewed
     | actions.ApplySuggestion
@@ -62,4 +63,4 @@ OUTSIDE = (
     | actions.SetUp
 )
 #: Of these: what concerns the one who asks, and no agent.
-OWN = actions.ShowReview | actions.MarkReviewed
+OWN = actions.ShowReview | actions.MarkReviewed | actions.ShowSince

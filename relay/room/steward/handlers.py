@@ -45,7 +45,7 @@ from relay.room.steward.tasks import TaskActions
 from relay.store.ports import Tx
 
 #: What people look at and agents need not.
-_FOR_PEOPLE = (actions.ShowNeeds, actions.ShowSince, actions.ShowApps)
+_FOR_PEOPLE = (actions.ShowNeeds, actions.ShowApps)
 
 #: Latest jobs that ended badly, among which `/try` looks for one of the agent's.
 LATEST = 200

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from relay.app.needs.since import MOST_EACH, MOST_LINES, Since, line, said, telling
-from relay.model import Kind, Message
+from relay.app.needs.since import MOST, MOST_BODY, MOST_EACH, MOST_LINES, Since, Words, line, said, telling
+from relay.model import Kind
 
 NOW = 1_800_000_000.0
 
 
-def message(number: int, speaker: str, body: str) -> Message:
-    kind = Kind.HUMAN if speaker.islower() else Kind.AGENT
-    return Message(id=str(number), ts="", speaker=speaker, kind=kind, body=body, number=number)
+def message(number: int, speaker: str, body: str) -> Words:
+    return Words(number, speaker, Kind.HUMAN if speaker.islower() else Kind.AGENT, body)
 
 
 def test_what_others_speak_of_too_is_taken_in_its_order_and_nothing_twice() -> None:
@@ -44,6 +43,15 @@ def test_a_talker_does_not_take_all_the_lines() -> None:
     lines = telling(came, "ann")
     assert len(lines) == MOST_LINES
     assert sum(one.speaker == "AVA" for one in lines) <= MOST_EACH
+
+
+def test_of_much_that_came_the_question_to_the_reader_is_told_and_no_sentence_is_cut() -> None:
+    long = " ".join(f"Module{n} reads the price of cart{n} anew." for n in range(MOST_BODY // 30))
+    came = [message(n, f"A{n % 7}", long) for n in range(MOST)]
+    came[700] = message(700, "AVA", "The import works. Nothing fails now. All is landed. Is that fine, @ann?")
+    lines = telling(came, "ann")
+    assert (700, "Is that fine, @ann?") in [(one.number, one.text) for one in lines]
+    assert all(one.text.endswith((".", "?")) for one in lines)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,16 @@
 import { useRef, useState } from "preact/hooks";
 import { IconButton } from "../ui/bits";
 
-/** The files of a paste or a drop; none where it is text. */
+/** The files of a drop. */
 export const filesOf = (data: DataTransfer | null): File[] => [...(data?.files ?? [])];
+
+/** The files of a paste. Office programs copy text with a picture of it: then the text is what is meant, and there are
+ * none. Of files that were copied in a folder the text is their names. */
+export function pastedFiles(data: DataTransfer | null): File[] {
+  const files = filesOf(data);
+  const lines = (data?.getData("text/plain") ?? "").split("\n").map((line) => line.trim()).filter(Boolean);
+  return lines.every((line) => files.some((file) => line === file.name || line.endsWith(`/${file.name}`))) ? files : [];
+}
 
 /** `insert` puts the files' names into the text. */
 export function useFiles(insert: (text: string) => void): { busy: boolean; take: (files: readonly File[]) => void } {

@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { typed } from "../state/folds";
-import { Attach, filesOf, useFiles } from "../rooms/attach";
+import { Attach, filesOf, pastedFiles, useFiles } from "../rooms/attach";
 import { send } from "../state/outbox";
 import { askName, memory, personName } from "../state/prefs";
 import { agents, commands, goToEnd, loadCommands, now, tasks } from "../state/room";
@@ -211,7 +211,7 @@ export function Composer({ thread }: { thread?: Entry }) {
           onInput={(event) => edit(event.currentTarget.value, event.currentTarget.selectionStart)}
           onSelect={(event) => setCaret(event.currentTarget.selectionStart)}
           onKeyDown={onKeyDown}
-          onPaste={(event) => { const pasted = filesOf(event.clipboardData); if (pasted.length) event.preventDefault(); files.take(pasted); }}
+          onPaste={(event) => { const pasted = pastedFiles(event.clipboardData); if (pasted.length) event.preventDefault(); files.take(pasted); }}
           onFocus={() => setFocused(true)}
           onBlur={() => setFocused(false)}
         />
