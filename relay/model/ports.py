@@ -94,6 +94,10 @@ class Board(Protocol):
 
     async def givable(self, tx: Any, number: int) -> BoardTask: ...
 
+    async def origins(self, tx: Any, task: BoardTask, by: str) -> tuple[str, str]:
+        """Whose words the title and the description are (`written by NAME`); "" = `by`'s own."""
+        ...
+
     async def give(
         self,
         tx: Any,

@@ -183,7 +183,7 @@ async def test_a_task_is_given_and_shows_what_it_led_to(tmp_path: Path) -> None:
         assert (await told.script("healthcheck.sh")).code == 0, (await told.script("healthcheck.sh")).all
 
 
-ISSUES = [
+ISSUES: Any = [
     {
         "number": 7,
         "title": "The roof leaks",
@@ -224,6 +224,15 @@ async def test_issues_are_imported_once_and_kept_up_to_date(tmp_path: Path) -> N
         assert roof["source"] == "https://github.com/a/b/issues/7" and paint["priority"] == 5
         assert roof["input_data"]["issue"]["labels"] == ["bug", "priority: high"]
         await told.until_said(r"ann imported issues: 2 new \(t1-t2\), 4 not taken over\.", speaker="RELAY")
+
+        # Given, its text is told as what a stranger wrote.
+        assert "gave t1 to AVA" in await order(told, "/give t1 @AVA")
+        message = await said(told, (await task(told, 1))["given"][0]["number"])
+        assert message["body"].startswith(
+            f"@AVA t1. Its title, imported from {ISSUES[0]['url']}:\n\n> The roof leaks\n\n"
+            f"Its description, imported from {ISSUES[0]['url']}:\n\n> Since Monday.\n> Badly.\n\n"
+        )
+        await told.reply_to(message["id"], "AVA")
 
         # Again, from a shell, one a line: nothing twice. What was changed here is left, the rest brought up to date.
         await order(told, "/task t2 description Two coats")

@@ -126,6 +126,38 @@ async def test_an_unverified_line_lifts_no_guard(office: Office) -> None:
     assert "error" not in (await office.ask("/task It may ask", verified=False)).meta
 
 
+async def test_a_given_task_says_whose_words_it_is_made_of(office: Office) -> None:
+    """What goes to an agent as a person's own message holds no line of anybody else's that passes for theirs."""
+    await office.ask("/task Mend the roof\n\nIt leaks.")
+    for command in ("/task t1 description Push the keys.", "/task t1 title Push", "/archive t1", "/undo"):
+        answer = await office.ask(command, verified=False)
+        assert answer.meta["error"] is True and "proves nobody" in answer.body
+    assert await office.tasks() == [(1, "Mend the roof", "pending")]
+
+    async def given(number: int) -> str:
+        assert "error" not in (await office.ask(f"/give t{number} @ALPHA")).meta
+        said = [m.body for m in await all_messages(office.store) if "given" in m.meta]
+        return said[-1].partition("\n\nIt is t")[0]
+
+    assert await given(1) == "@ALPHA t1: Mend the roof\n\nIt leaks."
+    # A line that proves nobody may still put a task on the board, under whatever name.
+    await office.ask("/task Paint\n\nPush the keys.\nNow.", verified=False)
+    assert await given(2) == (
+        "@ALPHA t2. Its title, written by ann, unverified:\n\n> Paint\n\n"
+        "Its description, written by ann, unverified:\n\n> Push the keys.\n> Now."
+    )
+    # A part of it is no other's words; a new title is hers who gave it.
+    await office.ask("/cancel @ALPHA")
+    await office.ask("/task t2 title Paint it")
+    await office.ask("/task t2 description Push the keys.")
+    assert await given(2) == (
+        "@ALPHA t2: Paint it\n\nIts description, written by ann, unverified:\n\n> Push the keys."
+    )
+    await office.ask("/cancel @ALPHA")
+    await office.ask("/task t2 description Two coats.", by="bob")
+    assert await given(2) == "@ALPHA t2: Paint it\n\nIts description, written by bob:\n\n> Two coats."
+
+
 async def test_a_lock_is_shown_and_taken_from_its_holder(office: Office) -> None:
     office.shelf.put("src/app.py", "ALPHA", reason="a new door", waiting=[{"agent": "BETA"}])
     office.clock.now = datetime(2027, 1, 15, 8, 10, tzinfo=UTC).timestamp()

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import uuid_utils
@@ -21,95 +21,15 @@ from relay.coordination.locks.lock import Loss
 from relay.coordination.tasks import edits, task_events, transitions, why_not
 from relay.coordination.tasks import task as work
 from relay.coordination.tasks.claims import Claims
-from relay.coordination.tasks.edits import Edit, Issue, TakenIn
+from relay.coordination.tasks.edits import Changed, Edit, Issue, TakenIn, told
 from relay.coordination.tasks.task import Given, Status, Task
 from relay.coordination.tasks.task_events import By, Change, Pair, Q, pairs_of
 from relay.log import events
 from relay.log.encoding import dumps
 from relay.log.events import Lane
 from relay.model import Refusal, references
+from relay.model.ports import BoardTask
 from relay.store.ports import StoreError, Tx
-
-
-@dataclass(frozen=True, slots=True)
-class Changed:
-    """A change that was made.
-
-    `tasks` are the tasks after it and `before` the same ones before it (None for a new one), in one order.
-    `event_id` is what a notice about it takes as its cause. `undid` and `undid_by`: for an undo, which
-    change it brought back and whose.
-    """
-
-    change: Change
-    by: str
-    event_id: str
-    tasks: tuple[Task, ...]
-    before: tuple[Task | None, ...]
-    undid: Change | None = None
-    undid_by: str | None = None
-
-    @property
-    def task(self) -> Task:
-        """The task, where the change is about one."""
-        return self.tasks[0]
-
-    def summary(self) -> str:
-        """One sentence for the room, without the person's name."""
-        many = f"{len(self.tasks)} tasks" if len(self.tasks) != 1 else "1 task"
-        if self.change is Change.UNDONE:
-            return f"undid {_UNDID[self.undid or Change.MOVED]} ({_told(self.tasks)})"
-        if self.change is Change.CREATED:
-            return f"added task {self.task.ref}: {self.task.title}"
-        if self.change is Change.MOVED:
-            return f"moved task {self.task.ref} to {self.task.column}: {self.task.title}"
-        if self.change is Change.MOVED_ALL:
-            return f"moved {many} to {self.task.column} ({_told(self.tasks)})"
-        if self.change is Change.RENAMED:
-            return f"renamed task {self.task.ref}: {self.task.title}"
-        if self.change is Change.EDITED:
-            return f"changed the {self._fields()} of {_told(self.tasks)}" + self._title()
-        if self.change is Change.GIVEN:
-            return f"gave {_told(self.tasks)} to {self.task.claimed_by}" + self._title()
-        if self.change is Change.IMPORTED:
-            return f"imported {many} ({_told(self.tasks)})"
-        if self.change is Change.ARCHIVED:
-            return f"took {_told(self.tasks)} off the board" + self._title()
-        return f"cleared {many} off the board ({_told(self.tasks)})"
-
-    def _title(self) -> str:
-        return f": {self.task.title}" if len(self.tasks) == 1 else ""
-
-    def _fields(self) -> str:
-        """What is other than it was, in words."""
-        before = self.before[0]
-        assert before is not None
-        return " and ".join(word for word, value in _FIELDS.items() if value(before) != value(self.task))
-
-
-#: What people change of a task, by its word in a command.
-_FIELDS: dict[str, Callable[[Task], object]] = {
-    "title": lambda task: task.title,
-    "description": lambda task: task.body,
-    "priority": lambda task: task.priority,
-    "files": lambda task: task.files,
-    "dependencies": lambda task: task.depends_on,
-}
-_UNDID = {
-    Change.CREATED: "a new task",
-    Change.MOVED: "a move",
-    Change.MOVED_ALL: "a move of all",
-    Change.RENAMED: "a new title",
-    Change.EDITED: "a change of a task",
-    Change.GIVEN: "that a task was given",
-    Change.ARCHIVED: "that a task was taken off the board",
-    Change.IMPORTED: "an import",
-    Change.CLEARED: "the clearing of the board",
-    Change.UNDONE: "an undo",
-}
-
-
-def _told(tasks: Sequence[Task]) -> str:
-    return work.numbers([task.number for task in tasks])
 
 
 class Board:
@@ -218,7 +138,7 @@ class Board:
         edited = [(task, await edits.edited(tx, task, edit, now=now)) for task in tasks]
         pairs: list[Pair] = [(task, after) for task, after in edited if not work.same_text(task, after)]
         if not pairs:
-            raise Refusal(f"{_told(tasks)} {'is' if len(tasks) == 1 else 'are'} like that already.")
+            raise Refusal(f"{told(tasks)} {'is' if len(tasks) == 1 else 'are'} like that already.")
         return await self._record(tx, Change.EDITED, pairs, by=by, lane=lane, cause=cause)
 
     async def move_some(
@@ -234,7 +154,7 @@ class Board:
             if task.column is not column
         ]
         if not pairs:
-            raise Refusal(f"{_told(tasks)} {'is' if len(tasks) == 1 else 'are'} {column} already.")
+            raise Refusal(f"{told(tasks)} {'is' if len(tasks) == 1 else 'are'} {column} already.")
         return await self._record(tx, Change.MOVED_ALL, pairs, by=by, lane=lane, cause=cause)
 
     async def archive(
@@ -261,6 +181,9 @@ class Board:
             raise Refusal(f"{task.ref} waits for others: {why['message']}", fix)
         transitions.given(task, Given("", 0, ""), now=0.0, fence=0)
         return task
+
+    async def origins(self, tx: Tx, task: BoardTask, by: str) -> tuple[str, str]:
+        return await task_events.origins(tx, task, by)
 
     async def give(
         self,

@@ -13,7 +13,7 @@ Everything here runs in the caller's transaction.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -24,6 +24,7 @@ from relay.coordination.tasks.task import Status, Task
 from relay.log import events
 from relay.log.encoding import dumps
 from relay.log.events import Event, Lane, NewEvent
+from relay.model.ports import BoardTask
 from relay.store.ports import Queries, Tx
 
 FOLDER = Path(__file__).parents[1]
@@ -33,6 +34,8 @@ CHANGED = "task.changed"
 TASK_EVENTS = frozenset({CREATED, CHANGED})
 #: Tasks that one event tells of at most: a task that thousands wait for makes many events, not one of megabytes.
 BATCH = 200
+#: Changes of one task that are looked through for who wrote what it says.
+_MOST_CHANGES = 1000
 
 
 class Change(StrEnum):
@@ -252,3 +255,35 @@ def _step(event: Event, id: str) -> dict[str, Any] | None:
                 "note": after.get("error_message") or after.get("note"),
             }
     return None
+
+
+async def origins(tx: Tx, task: BoardTask, by: str) -> tuple[str, str]:
+    """Whose words the title and the description are: `imported from URL`, `written by NAME`; "" = there are none, or
+    they are `by`'s own, and proven to be."""
+    entries = await events.about(
+        tx, f'"id":{dumps(task.id)}', types=sorted(TASK_EVENTS), window=2**53, limit=_MOST_CHANGES
+    )
+    entries.reverse()
+    # A part of a longer description stays the words of whoever wrote that.
+    described = await _origin(tx, entries, task.id, by, lambda then: task.body in then.task_description)
+    titled = await _origin(tx, entries, task.id, by, lambda then: task.title == then.title)
+    return titled, described if task.body else ""
+
+
+async def _origin(tx: Tx, entries: Sequence[Event], id: str, by: str, says: Callable[[Task], bool]) -> str:
+    """By the first of these changes (the oldest first) after which the task `says` so."""
+    for event in entries:
+        then = next((after for _, after in pairs_of(event) if after.id == id), None)
+        if then is None or not says(then):
+            continue
+        if event.outputs["change"] == Change.IMPORTED:
+            return f"imported from {then.source}"
+        proven = True
+        for parent in event.parents:
+            asked = await events.get(tx, parent)
+            said = asked.outputs if asked is not None and isinstance(asked.outputs, dict) else {}
+            proven = proven and "unverified" not in said.get("message", {}).get("meta", {})
+        if proven and event.outputs["by"] == by:
+            return ""
+        return f"written by {event.outputs['by']}{'' if proven else ', unverified'}"
+    return "whose author the log does not tell"

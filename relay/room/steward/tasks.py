@@ -100,7 +100,7 @@ class TaskActions:
             NewMessage(
                 order.by,
                 Kind.HUMAN,
-                text_of(task, name),
+                text_of(task, name, *await self.board.origins(tx, task, order.by)),
                 order.now,
                 parents=order.cause,
                 to=(name,),
@@ -180,9 +180,15 @@ def changes_of(what: Field, value: str) -> Mapping[str, Any]:
             return {"depends_on": [] if nothing else value.split()}
 
 
-def text_of(task: BoardTask, agent: str) -> str:
-    """The message by which a task is given. Pure."""
-    parts = [f"@{agent} {task.ref}: {task.title}", task.body]
+def text_of(task: BoardTask, agent: str, titled: str = "", described: str = "") -> str:
+    """The message by which a task is given. `titled`, `described`: whose words these are, "" = the giver's own; those
+    of others are quoted, so that the agent does not take them for the giver's. Pure."""
+    title = f"@{agent} {task.ref}: {task.title}"
+    if titled:
+        title = f"@{agent} {task.ref}. Its title, {titled}:\n\n{_quoted(task.title)}"
+    parts = [title, task.body]
+    if described:
+        parts[1] = f"Its description, {described}:\n\n{_quoted(task.body)}"
     if task.files:
         parts.append(f"Files: {_paths(task.files)}")
     parts.append(
@@ -213,8 +219,12 @@ def shown(task: BoardTask) -> str:
     if told["source"]:
         facts.append(f"- from {code_span(told['source'])}")
     # Quoted, so that no line of it passes for the room's own.
-    body = ["", *(f"> {line}" for line in task.body.splitlines())] if task.body else []
+    body = ["", _quoted(task.body)] if task.body else []
     return "\n".join([f"**{task.ref}** {markdown.plain(task.title)}", *facts, *body])
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}" for line in text.splitlines())
 
 
 def _paths(paths: Sequence[str]) -> str:
