@@ -88,7 +88,8 @@ async def test_a_task_is_given_and_shows_what_it_led_to(tmp_path: Path) -> None:
 
         # An answer is no proof: the task is still AVA's, and the inbox asks.
         stands = await becomes(told, 1, status="in_progress", assignee="AVA")
-        need = next(need for need in await told.get("/api/needs") if need["id"] == "task:t1")
+        need = next(need for need in await told.get("/api/needs") if need["id"] == "answered:t1")
+        assert need["kind"] == "answered"
         assert "AVA has answered t1 “Mend the roof”" in need["text"]
         assert [button["name"] for button in need["actions"]] == ["done", "again", "later"]
 
@@ -125,7 +126,7 @@ async def test_a_task_is_given_and_shows_what_it_led_to(tmp_path: Path) -> None:
             assert (await done.json())["status"] == "completed"
         ended = await task(told, 1)
         assert (ended["status"], ended["badge"], ended["result"]) == ("done", None, "mended")
-        assert not [need for need in await told.get("/api/needs") if need["id"] == "task:t1"]
+        assert not [need for need in await told.get("/api/needs") if need["ref"] == "t1"]
 
         # What an agent claims by itself is told in the same way.
         await becomes(told, 2, badge=None)
@@ -178,6 +179,21 @@ async def test_a_task_is_given_and_shows_what_it_led_to(tmp_path: Path) -> None:
         assert ran.code == 0, ran.all
         renamed = await task(told, 4)
         assert (renamed["title"], renamed["body"]) == ("Rake the leaves", "All.")
+
+        # What was put off is the question whether it is done, not that it failed.
+        async def needed(id: str) -> Json | None:
+            return next((need for need in await told.get("/api/needs") if need["id"] == id), None)
+
+        weed = {"task_type": "task", "task_description": "Weed", "max_attempts": 1}
+        assert (await told.ask("POST", "/work/submit", json=weed))[0] == 200
+        assert "gave t5 to AVA" in await order(told, "/give t5 @AVA")
+        await eventually(lambda: needed("answered:t5"), "whether t5 is done")
+        await order(told, "/later answered:t5")
+        assert await needed("answered:t5") is None
+        failed = {"task_id": "t5", "success": False, "error_message": "No rake."}
+        async with told.session.post(f"{told.url}/work/complete", json=failed, headers=key) as done:
+            assert done.status == 200, await done.text()
+        assert (await eventually(lambda: needed("task:t5"), "that t5 failed"))["kind"] == "task"
 
         # The table is what the log says.
         assert (await told.script("healthcheck.sh")).code == 0, (await told.script("healthcheck.sh")).all
