@@ -279,6 +279,17 @@ async def test_issues_are_imported_once_and_kept_up_to_date(tmp_path: Path) -> N
         status, again = await told.ask("POST", "/api/tasks/import", json={"name": "ann", "issues": [fresh]})
         assert again["made"] == [4]
 
+        # A large import is one step, which its answer names.
+        many = [{"title": f"Issue {n}", "url": f"https://github.com/a/b/issues/{n}"} for n in range(100, 550)]
+        _, large = await told.ask("POST", "/api/tasks/import", json={"name": "ann", "issues": many})
+        assert len(large["made"]) == 450
+        message = large["undo"].removeprefix("/undo ")
+        _, undone = await told.ask("POST", "/api/tasks/undo", json={"name": "ann", "message": message})
+        assert undone["success"], undone
+        assert len((await told.get("/api/tasks"))["tasks"]) == 2
+        status, undone = await told.ask("POST", "/api/tasks/undo", json={"name": "ann", "message": message})
+        assert "taken back already" in json.dumps(undone)
+
         # What is none is refused, and nothing is done.
         status, refused = await told.ask("POST", "/api/tasks/import", json={"name": "ann", "issues": 3})
         assert status == 400 and "gh issue list --json" in refused["error"]["fix"]

@@ -1,8 +1,8 @@
 """The board: what people do with tasks, each change with its event in one transaction.
 
 Invariants:
-- `/undo` walks back, newest first, through the changes of people that were not brought back yet; an undo is itself
-  a change of the log but none to be undone, and no change is brought back twice;
+- `/undo` walks back, newest first, through what people ordered and was not brought back yet, each order whole; an
+  undo is itself a change of the log but none to be undone, and no change is brought back twice;
 - what an agent did since is not undone: a change of a task that an agent took or ended since is refused;
 - a claim that is over is shown as over, and taken back before a change, as whoever asks for work does;
 - a refusal changes nothing and says what would succeed.
@@ -26,10 +26,10 @@ from relay.coordination.tasks.task import Given, Status, Task
 from relay.coordination.tasks.task_events import By, Change, Pair, Q, pairs_of
 from relay.log import events
 from relay.log.encoding import dumps
-from relay.log.events import Lane
+from relay.log.events import Event, Lane
 from relay.model import Refusal, references
 from relay.model.ports import BoardTask
-from relay.store.ports import StoreError, Tx
+from relay.store.ports import Tx
 
 
 class Board:
@@ -258,7 +258,10 @@ class Board:
                 pairs.append((before, after))
         for at in range(0, len(pairs), task_events.BATCH):
             part = pairs[at : at + task_events.BATCH]
-            await self._record(tx, Change.IMPORTED, part, by=by, lane=lane, cause=cause)
+            # Each is caused by the first, so that they are one step for an undo.
+            causes = [*cause, *taken.events[:1]]
+            done = await self._record(tx, Change.IMPORTED, part, by=by, lane=lane, cause=causes)
+            taken.events.append(done.event_id)
         return taken
 
     async def clear_all(self, tx: Tx, *, by: str, lane: Lane, cause: Sequence[str] = ()) -> Changed:
@@ -275,33 +278,42 @@ class Board:
         ]
         return await self._record(tx, Change.CLEARED, pairs, by=by, lane=lane, cause=cause)
 
-    async def undo(self, tx: Tx, *, by: str, lane: Lane, cause: Sequence[str] = ()) -> Changed:
-        """Bring back the last change that was not brought back yet, whoever made it.
+    async def undo(
+        self, tx: Tx, of: Sequence[str] = (), *, by: str, lane: Lane, cause: Sequence[str] = ()
+    ) -> Changed:
+        """Bring back the last change that was not brought back yet, whoever made it: all that one order did. `of`:
+        ids of events of which it must be one, or have one as its cause.
 
-        Raises Refusal when there is none, or when a task of it was changed since past the board.
+        Raises Refusal when there is none, when it is another, or when a task of it was changed since past the board.
         """
         await self._take_back(tx)
-        row = await tx.one(Q.last_undoable)
-        if row is None:
+        last = await task_events.last_order(tx)
+        if of and not any(task_events.is_of(event, of) for event in last):
+            raise await task_events.not_the_last(tx, of, last)
+        if not last:
             raise Refusal("There is no change to undo.", "`/tasks` shows the board.")
-        event = await events.get(tx, row["event_id"])
-        if event is None:
-            raise StoreError(f"the event {row['event_id']} of a task change is missing; run healthcheck.sh")
-        now, pairs = await self._now(tx), []
-        for before, after in pairs_of(event):
-            row = await tx.one(Q.task_by_id, id=after.id)
-            current = None if row is None else Task.of_row(row)
-            if current is None or not work.same_work(current, after):
-                fix = f"`/move {after.ref} <status>` moves it where you want it."
-                raise Refusal(f"{after.ref} has been changed since by whoever works on it.", fix)
-            token = await task_events.next_fence(tx)
-            pairs.append((current, transitions.restored(current, before, now=now, fence=token)))
-        undid = {"change": event.outputs["change"], "by": event.outputs["by"], "event": event.id}
-        changed = await self._record(
-            tx, Change.UNDONE, pairs, by=by, lane=lane, cause=[*cause, event.id], undid=undid
-        )
-        await tx.execute(Q.mark_undone, event_id=event.id, undone_by=changed.event_id)
-        return changed
+        now, parts = await self._now(tx), list[tuple[Event, list[Pair]]]()
+        for event in last:
+            pairs = list[Pair]()
+            for before, after in pairs_of(event):
+                row = await tx.one(Q.task_by_id, id=after.id)
+                current = None if row is None else Task.of_row(row)
+                if current is None or not work.same_work(current, after):
+                    fix = f"`/move {after.ref} <status>` moves it where you want it."
+                    raise Refusal(f"{after.ref} has been changed since by whoever works on it.", fix)
+                token = await task_events.next_fence(tx)
+                pairs.append((current, transitions.restored(current, before, now=now, fence=token)))
+            parts.append((event, pairs))
+        done = list[Changed]()
+        for event, pairs in parts:
+            undid = {"change": event.outputs["change"], "by": event.outputs["by"], "event": event.id}
+            causes = [*cause, event.id]
+            done.append(
+                await self._record(tx, Change.UNDONE, pairs, by=by, lane=lane, cause=causes, undid=undid)
+            )
+            await tx.execute(Q.mark_undone, event_id=event.id, undone_by=done[-1].event_id)
+        tasks = tuple(task for one in done for task in one.tasks)
+        return replace(done[-1], tasks=tasks, before=tuple(task for one in done for task in one.before))
 
     async def among(self, tx: Tx, ids: Sequence[str]) -> Sequence[Task]:
         """Those of these tasks that are not archived."""

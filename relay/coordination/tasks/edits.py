@@ -193,6 +193,8 @@ class TakenIn:
     unchanged: list[int] = field(default_factory=list)
     kept: list[int] = field(default_factory=list)
     refused: list[dict[str, Any]] = field(default_factory=list)
+    #: The ids of the events that tell of it.
+    events: list[str] = field(default_factory=list)
 
     def sorted_in(self, issue: Issue, before: Task | None, *, by: str, now: float) -> Task | None:
         """The task that the issue makes (without its number) or changes; None = nothing is to be done. `before`: its

@@ -24,8 +24,9 @@ from relay.coordination.tasks.task import Status, Task
 from relay.log import events
 from relay.log.encoding import dumps
 from relay.log.events import Event, Lane, NewEvent
+from relay.model import Refusal
 from relay.model.ports import BoardTask
-from relay.store.ports import Queries, Tx
+from relay.store.ports import Queries, StoreError, Tx
 
 FOLDER = Path(__file__).parents[1]
 Q = Queries(FOLDER)
@@ -34,7 +35,7 @@ CHANGED = "task.changed"
 TASK_EVENTS = frozenset({CREATED, CHANGED})
 #: Tasks that one event tells of at most: a task that thousands wait for makes many events, not one of megabytes.
 BATCH = 200
-#: Changes of one task that are looked through for who wrote what it says.
+#: Changes that are looked through for one: who wrote what a task says, what an order did.
 _MOST_CHANGES = 1000
 
 
@@ -164,6 +165,42 @@ async def log(
     undoable = int(change in BY_PEOPLE)
     await tx.execute(Q.put_change, pos=event.pos, event_id=event.id, undoable=undoable)
     return event
+
+
+async def last_order(tx: Tx) -> list[Event]:
+    """The changes of the last order of a person's that was not taken back, newest first: an import, and the gift of
+    several tasks, are several changes. Empty: there is none."""
+    found = list[Event]()
+    for row in await tx.all(Q.last_undoable, limit=_MOST_CHANGES):
+        event = await events.get(tx, row["event_id"])
+        if event is None:
+            raise StoreError(f"the event {row['event_id']} of a task change is missing; run healthcheck.sh")
+        if found and (event.session, event.lane) != (found[0].session, found[0].lane):
+            break
+        if found and not is_of(found[0], (event.id, *event.parents)):
+            break
+        found.append(event)
+    return found
+
+
+def is_of(event: Event, ids: Sequence[str]) -> bool:
+    """Is it one of these events, or has it one of them as its cause?"""
+    return not {event.id, *event.parents}.isdisjoint(ids)
+
+
+async def not_the_last(tx: Tx, ids: Sequence[str], last: Sequence[Event]) -> Refusal:
+    """Why what these events caused is not taken back."""
+    for row in await tx.all(Q.last_changes, limit=_MOST_CHANGES):
+        event = await events.get(tx, row["event_id"])
+        if event is None or not is_of(event, ids):
+            continue
+        if row["undone_by"] is not None:
+            return Refusal("That change was taken back already.", "`/tasks` shows the board.")
+        if event.outputs["change"] in BY_PEOPLE:
+            who = f": {last[0].outputs['by']} has changed it since" if last else ""
+            fix = "`/undo` takes the last one back, `/move` and `/task` change what stands."
+            return Refusal(f"That is not the last change of the board any more{who}.", fix)
+    return Refusal("That message changed nothing on the board.", "`/undo` takes the last change back.")
 
 
 def pairs_of(event: Event) -> list[Pair]:
