@@ -151,7 +151,7 @@ class TaskActions:
         if number is not None:
             message = await message_of(tx, number)
             rooms = message.kind == Kind.SYSTEM
-            row = await tx.one(Q.event_of_message, id=rooms and message.in_reply_to or message.id)
+            row = await tx.one(Q.event_of_message, id=(rooms and message.in_reply_to) or message.id)
             event = await events.get(tx, row["event_id"]) if row is not None else None
             if event is not None:
                 of = [event.id, *(event.parents if rooms and not message.in_reply_to else ())]
