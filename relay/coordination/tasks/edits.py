@@ -25,6 +25,7 @@ from relay.coordination.tasks.requests import MOST_DESCRIPTION, MOST_FILES, MOST
 from relay.coordination.tasks.task import Status, Task
 from relay.coordination.tasks.task_events import Change
 from relay.model import Refusal
+from relay.model.names import listed
 from relay.model.validation import digest, text, texts
 from relay.store.ports import Tx
 
@@ -61,6 +62,12 @@ class Changed:
         """One sentence for the room, without the person's name."""
         many = f"{len(self.tasks)} tasks" if len(self.tasks) != 1 else "1 task"
         if self.change is Change.UNDONE:
+            if self.undid is Change.GIVEN:
+                before = [task for task in self.before if task is not None]
+                agents = listed(list(dict.fromkeys(task.given[-1].agent for task in before if task.given)))
+                return f"took {told(self.tasks)} back from {agents}"
+            if self.undid is Change.ARCHIVED:
+                return f"put {told(self.tasks)} back on the board"
             return f"undid {_UNDID[self.undid or Change.MOVED]} ({told(self.tasks)})"
         if self.change is Change.CREATED:
             return f"added task {self.task.ref}: {self.task.title}"
@@ -104,8 +111,6 @@ _UNDID = {
     Change.MOVED_ALL: "a move of all",
     Change.RENAMED: "a new title",
     Change.EDITED: "a change of a task",
-    Change.GIVEN: "that a task was given",
-    Change.ARCHIVED: "that a task was taken off the board",
     Change.IMPORTED: "an import",
     Change.CLEARED: "the clearing of the board",
     Change.UNDONE: "an undo",
