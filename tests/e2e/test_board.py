@@ -153,7 +153,7 @@ async def test_a_task_is_given_and_shows_what_it_led_to(tmp_path: Path) -> None:
 
         # Taken back before BEN has begun with it: the message too.
         number = (await task(told, 3))["given"][-1]["number"]
-        assert "undid that a task was given (t3)" in await order(told, "/undo")
+        assert "ann took t3 back from BEN" in await order(told, "/undo")
         back = await task(told, 3)
         assert (back["status"], back["assignee"], len(back["given"])) == ("pending", None, 1)
         await told.until_job((await said(told, number))["id"], "BEN", "skipped")
@@ -166,7 +166,15 @@ async def test_a_task_is_given_and_shows_what_it_led_to(tmp_path: Path) -> None:
         assert [(await task(told, number))["priority"] for number in (3, 4)] == [1, 1]
         status, _ = await told.ask("POST", "/api/tasks/some", json={**some, "action": "archive", "to": None})
         assert [one["number"] for one in (await told.get("/api/tasks"))["tasks"]] == [1, 2]
-        await order(told, "/undo")
+        assert "ann put t3-t4 back on the board" in await order(told, "/undo")
+        assert [one["number"] for one in (await told.get("/api/tasks"))["tasks"]] == [3, 4, 1, 2]
+        # By a person only, whatever an agent's key may do.
+        made = await told.relay("keys", "create", "BEN", "--scopes", "admin,work,read", "--json")
+        bens = {"X-API-Key": json.loads(made.out)["key"]}
+        mine = {"tasks": [3, 4], "action": "archive"}
+        async with told.session.post(f"{told.url}/api/tasks/some", json=mine, headers=bens) as refused_some:
+            said_some = (await refused_some.json())["error"]["message"]
+            assert refused_some.status == 403 and said_some.startswith("Only a person changes several")
         assert [one["number"] for one in (await told.get("/api/tasks"))["tasks"]] == [3, 4, 1, 2]
 
         # In a shell: the same, and what is wrong is said.

@@ -65,6 +65,9 @@ class TaskRoutes:
     async def change_some(self, request: web.Request) -> web.Response:
         """`{name, tasks: [number], action: give | move | priority | archive, to?}` -> `{success, reason}`."""
         body = await self._reader.body(request, "tasks", "action", "to")
+        if not request[CREDENTIAL].person:
+            message = "Only a person changes several tasks at once, and this is an agent's key."
+            raise Refusal(message, "Use the room's token, or POST /work/complete.", Fault.FORBIDDEN, "scope")
         by = self._reader.speaker(request, body)
         return answer((await self._room.actions.act(_action(body), by=by)).as_json())
 
