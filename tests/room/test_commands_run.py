@@ -150,7 +150,7 @@ async def test_an_undo_that_names_a_change_takes_no_other_back(office: Office) -
         assert refused.meta["error"] and words in refused.body
     # Several that were given by one order are one step.
     given = await office.ask("/give t1 t2 @ALPHA")
-    assert "(t1-t2)" in (await office.ask(given.meta["undo"])).body
+    assert "ann took t1-t2 back from ALPHA" in (await office.ask(given.meta["undo"])).body
     assert {status for _, _, status in await office.tasks()} == {"pending"}
 
 
