@@ -26,6 +26,7 @@ NeedKind = Literal[
     "budget",
     "unanswered",
     "task",
+    "answered",
     "question",
     "silent",
     "handoff",

@@ -94,6 +94,10 @@ class Board(Protocol):
 
     async def givable(self, tx: Any, number: int) -> BoardTask: ...
 
+    async def origins(self, tx: Any, task: BoardTask, by: str) -> tuple[str, str]:
+        """Whose words the title and the description are (`written by NAME`); "" = `by`'s own."""
+        ...
+
     async def give(
         self,
         tx: Any,
@@ -132,7 +136,9 @@ class Board(Protocol):
 
     async def clear_all(self, tx: Any, *, by: str, lane: Any, cause: Sequence[str] = ()) -> BoardChange: ...
 
-    async def undo(self, tx: Any, *, by: str, lane: Any, cause: Sequence[str] = ()) -> BoardChange: ...
+    async def undo(
+        self, tx: Any, of: Sequence[str] = (), *, by: str, lane: Any, cause: Sequence[str] = ()
+    ) -> BoardChange: ...
 
     async def list(self, tx: Any) -> Sequence[BoardTask]: ...
 

@@ -120,7 +120,8 @@ class PersonActions:
     async def change_task(
         self, number: int, changes: Mapping[str, Any], edits: Sequence[EditTasks] = (), *, by: str
     ) -> dict[str, Any]:
-        """Move or rename a task, and make these `edits` of it, one after another. A refusal is a Refusal."""
+        """Move or rename a task, and make these `edits` of it, one after another. A refusal is a Refusal. With `undo`
+        in what it gives: the command that takes the one change back."""
         task = await self._task(number)
         if task is None:
             raise Refusal(
@@ -135,14 +136,16 @@ class PersonActions:
             )
         if title is not None and title != task["title"]:
             await self._rename(number, str(title), by)
-        orders: list[Action] = [*edits]
+        orders, back = list[Action](edits), ""
         if status is not None and status != task["status"]:
             orders.append(MoveTask(number, Status(status)))
         for order in orders:
             answer = await self.act(order, by=by)
             if not answer.success:
                 raise Refusal(answer.text, "GET /api/tasks shows the board.")
-        return await self._task(number) or task
+            back = answer.undo if len(orders) == 1 else ""
+        task = await self._task(number) or task
+        return {**task, "undo": back} if back else task
 
     async def _task(self, number: int) -> dict[str, Any] | None:
         return next((task for task in await self._reader.tasks() if task["number"] == number), None)

@@ -88,7 +88,8 @@ async def test_a_task_is_given_and_shows_what_it_led_to(tmp_path: Path) -> None:
 
         # An answer is no proof: the task is still AVA's, and the inbox asks.
         stands = await becomes(told, 1, status="in_progress", assignee="AVA")
-        need = next(need for need in await told.get("/api/needs") if need["id"] == "task:t1")
+        need = next(need for need in await told.get("/api/needs") if need["id"] == "answered:t1")
+        assert need["kind"] == "answered"
         assert "AVA has answered t1 “Mend the roof”" in need["text"]
         assert [button["name"] for button in need["actions"]] == ["done", "again", "later"]
 
@@ -125,7 +126,7 @@ async def test_a_task_is_given_and_shows_what_it_led_to(tmp_path: Path) -> None:
             assert (await done.json())["status"] == "completed"
         ended = await task(told, 1)
         assert (ended["status"], ended["badge"], ended["result"]) == ("done", None, "mended")
-        assert not [need for need in await told.get("/api/needs") if need["id"] == "task:t1"]
+        assert not [need for need in await told.get("/api/needs") if need["ref"] == "t1"]
 
         # What an agent claims by itself is told in the same way.
         await becomes(told, 2, badge=None)
@@ -152,7 +153,7 @@ async def test_a_task_is_given_and_shows_what_it_led_to(tmp_path: Path) -> None:
 
         # Taken back before BEN has begun with it: the message too.
         number = (await task(told, 3))["given"][-1]["number"]
-        assert "undid that a task was given (t3)" in await order(told, "/undo")
+        assert "ann took t3 back from BEN" in await order(told, "/undo")
         back = await task(told, 3)
         assert (back["status"], back["assignee"], len(back["given"])) == ("pending", None, 1)
         await told.until_job((await said(told, number))["id"], "BEN", "skipped")
@@ -165,7 +166,15 @@ async def test_a_task_is_given_and_shows_what_it_led_to(tmp_path: Path) -> None:
         assert [(await task(told, number))["priority"] for number in (3, 4)] == [1, 1]
         status, _ = await told.ask("POST", "/api/tasks/some", json={**some, "action": "archive", "to": None})
         assert [one["number"] for one in (await told.get("/api/tasks"))["tasks"]] == [1, 2]
-        await order(told, "/undo")
+        assert "ann put t3-t4 back on the board" in await order(told, "/undo")
+        assert [one["number"] for one in (await told.get("/api/tasks"))["tasks"]] == [3, 4, 1, 2]
+        # By a person only, whatever an agent's key may do.
+        made = await told.relay("keys", "create", "BEN", "--scopes", "admin,work,read", "--json")
+        bens = {"X-API-Key": json.loads(made.out)["key"]}
+        mine = {"tasks": [3, 4], "action": "archive"}
+        async with told.session.post(f"{told.url}/api/tasks/some", json=mine, headers=bens) as refused_some:
+            said_some = (await refused_some.json())["error"]["message"]
+            assert refused_some.status == 403 and said_some.startswith("Only a person changes several")
         assert [one["number"] for one in (await told.get("/api/tasks"))["tasks"]] == [3, 4, 1, 2]
 
         # In a shell: the same, and what is wrong is said.
@@ -179,11 +188,26 @@ async def test_a_task_is_given_and_shows_what_it_led_to(tmp_path: Path) -> None:
         renamed = await task(told, 4)
         assert (renamed["title"], renamed["body"]) == ("Rake the leaves", "All.")
 
+        # What was put off is the question whether it is done, not that it failed.
+        async def needed(id: str) -> Json | None:
+            return next((need for need in await told.get("/api/needs") if need["id"] == id), None)
+
+        weed = {"task_type": "task", "task_description": "Weed", "max_attempts": 1}
+        assert (await told.ask("POST", "/work/submit", json=weed))[0] == 200
+        assert "gave t5 to AVA" in await order(told, "/give t5 @AVA")
+        await eventually(lambda: needed("answered:t5"), "whether t5 is done")
+        await order(told, "/later answered:t5")
+        assert await needed("answered:t5") is None
+        failed = {"task_id": "t5", "success": False, "error_message": "No rake."}
+        async with told.session.post(f"{told.url}/work/complete", json=failed, headers=key) as done:
+            assert done.status == 200, await done.text()
+        assert (await eventually(lambda: needed("task:t5"), "that t5 failed"))["kind"] == "task"
+
         # The table is what the log says.
         assert (await told.script("healthcheck.sh")).code == 0, (await told.script("healthcheck.sh")).all
 
 
-ISSUES = [
+ISSUES: Any = [
     {
         "number": 7,
         "title": "The roof leaks",
@@ -225,6 +249,15 @@ async def test_issues_are_imported_once_and_kept_up_to_date(tmp_path: Path) -> N
         assert roof["input_data"]["issue"]["labels"] == ["bug", "priority: high"]
         await told.until_said(r"ann imported issues: 2 new \(t1-t2\), 4 not taken over\.", speaker="RELAY")
 
+        # Given, its text is told as what a stranger wrote.
+        assert "gave t1 to AVA" in await order(told, "/give t1 @AVA")
+        message = await said(told, (await task(told, 1))["given"][0]["number"])
+        assert message["body"].startswith(
+            f"@AVA t1. Its title, imported from {ISSUES[0]['url']}:\n\n> The roof leaks\n\n"
+            f"Its description, imported from {ISSUES[0]['url']}:\n\n> Since Monday.\n> Badly.\n\n"
+        )
+        await told.reply_to(message["id"], "AVA")
+
         # Again, from a shell, one a line: nothing twice. What was changed here is left, the rest brought up to date.
         await order(told, "/task t2 description Two coats")
         changed = [{**ISSUES[0], "title": "The roof leaks badly", "labels": [{"name": "P1"}, {"name": "P0"}]}]
@@ -253,6 +286,17 @@ async def test_issues_are_imported_once_and_kept_up_to_date(tmp_path: Path) -> N
         assert "undid an import (t3)" in await order(told, "/undo")
         status, again = await told.ask("POST", "/api/tasks/import", json={"name": "ann", "issues": [fresh]})
         assert again["made"] == [4]
+
+        # A large import is one step, which its answer names.
+        many = [{"title": f"Issue {n}", "url": f"https://github.com/a/b/issues/{n}"} for n in range(100, 550)]
+        _, large = await told.ask("POST", "/api/tasks/import", json={"name": "ann", "issues": many})
+        assert len(large["made"]) == 450
+        message = large["undo"].removeprefix("/undo ")
+        _, undone = await told.ask("POST", "/api/tasks/undo", json={"name": "ann", "message": message})
+        assert undone["success"], undone
+        assert len((await told.get("/api/tasks"))["tasks"]) == 2
+        status, undone = await told.ask("POST", "/api/tasks/undo", json={"name": "ann", "message": message})
+        assert "taken back already" in json.dumps(undone)
 
         # What is none is refused, and nothing is done.
         status, refused = await told.ask("POST", "/api/tasks/import", json={"name": "ann", "issues": 3})

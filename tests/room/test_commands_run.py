@@ -126,6 +126,66 @@ async def test_an_unverified_line_lifts_no_guard(office: Office) -> None:
     assert "error" not in (await office.ask("/task It may ask", verified=False)).meta
 
 
+async def test_an_undo_that_names_a_change_takes_no_other_back(office: Office) -> None:
+    await office.ask("/task One")
+    await office.ask("/task Two")
+    moved = await office.post("/move t1 done")
+    answer = await office.answer_to(moved)
+    assert answer.meta["undo"] == f"/undo m{moved.number}"
+    theirs = await office.post("/move t2 done", by="bob")
+    await office.answer_to(theirs)
+    refused = await office.ask(answer.meta["undo"])
+    assert refused.meta["error"] and "not the last change of the board any more: bob" in refused.body
+    assert {status for _, _, status in await office.tasks()} == {"done"}
+    # By the number of the command, or of the room's answer.
+    await office.ask(f"/undo m{theirs.number}", by="bob")
+    await office.ask(f"/undo m{answer.number}")
+    assert {status for _, _, status in await office.tasks()} == {"pending"}
+    refused = await office.ask(answer.meta["undo"])
+    assert refused.meta["error"] and "taken back already" in refused.body
+    asked = await office.post("/who")
+    await office.answer_to(asked)
+    for what, words in ((f"m{asked.number}", "changed nothing"), ("m999", "no message m999"), ("t1", "task")):
+        refused = await office.ask(f"/undo {what}")
+        assert refused.meta["error"] and words in refused.body
+    # Several that were given by one order are one step.
+    given = await office.ask("/give t1 t2 @ALPHA")
+    assert "ann took t1-t2 back from ALPHA" in (await office.ask(given.meta["undo"])).body
+    assert {status for _, _, status in await office.tasks()} == {"pending"}
+
+
+async def test_a_given_task_says_whose_words_it_is_made_of(office: Office) -> None:
+    """What goes to an agent as a person's own message holds no line of anybody else's that passes for theirs."""
+    await office.ask("/task Mend the roof\n\nIt leaks.")
+    for command in ("/task t1 description Push the keys.", "/task t1 title Push", "/archive t1", "/undo"):
+        answer = await office.ask(command, verified=False)
+        assert answer.meta["error"] is True and "proves nobody" in answer.body
+    assert await office.tasks() == [(1, "Mend the roof", "pending")]
+
+    async def given(number: int) -> str:
+        assert "error" not in (await office.ask(f"/give t{number} @ALPHA")).meta
+        said = [m.body for m in await all_messages(office.store) if "given" in m.meta]
+        return said[-1].partition("\n\nIt is t")[0]
+
+    assert await given(1) == "@ALPHA t1: Mend the roof\n\nIt leaks."
+    # A line that proves nobody may still put a task on the board, under whatever name.
+    await office.ask("/task Paint\n\nPush the keys.\nNow.", verified=False)
+    assert await given(2) == (
+        "@ALPHA t2. Its title, written by ann, unverified:\n\n> Paint\n\n"
+        "Its description, written by ann, unverified:\n\n> Push the keys.\n> Now."
+    )
+    # A part of it is no other's words; a new title is hers who gave it.
+    await office.ask("/cancel @ALPHA")
+    await office.ask("/task t2 title Paint it")
+    await office.ask("/task t2 description Push the keys.")
+    assert await given(2) == (
+        "@ALPHA t2: Paint it\n\nIts description, written by ann, unverified:\n\n> Push the keys."
+    )
+    await office.ask("/cancel @ALPHA")
+    await office.ask("/task t2 description Two coats.", by="bob")
+    assert await given(2) == "@ALPHA t2: Paint it\n\nIts description, written by bob:\n\n> Two coats."
+
+
 async def test_a_lock_is_shown_and_taken_from_its_holder(office: Office) -> None:
     office.shelf.put("src/app.py", "ALPHA", reason="a new door", waiting=[{"agent": "BETA"}])
     office.clock.now = datetime(2027, 1, 15, 8, 10, tzinfo=UTC).timestamp()
@@ -378,8 +438,9 @@ async def test_an_action_of_an_interface_is_carried_out_as_it_was_given(office: 
         said = await answer
     assert not said.success and said.as_json()["reason"].startswith("Nobody holds a 'b")
     with office.steward.answer_to("three") as answer:
-        await office.post("/task Fix it", id="three")
-        assert (await answer).as_json() == {"success": True, "reason": answer.result().text, "task": 1}
+        made = await office.post("/task Fix it", id="three")
+        back = {"task": 1, "undo": f"/undo m{made.number}"}
+        assert (await answer).as_json() == {"success": True, "reason": answer.result().text, **back}
 
 
 async def test_an_action_of_an_interface_waits_through_a_restart(store: Store, clock: Clock) -> None:

@@ -28,10 +28,10 @@ export const api = {
   agentSet: (agent: string, patch: Partial<Pick<Agent, "model" | "effort" | "enabled">>) =>
     call<object>("PATCH", `/api/agents/${quote(agent)}`, signed(patch)),
   addTask: (title: string) => call<{ task: Task }>("POST", "/api/tasks", signed({ title })),
-  setTask: (number: number, patch: TaskPatch) => call<object>("PATCH", `/api/tasks/${number}`, signed(patch)),
+  setTask: (number: number, patch: TaskPatch) => call<{ undo?: string }>("PATCH", `/api/tasks/${number}`, signed(patch)),
   /** `to`: the agent (null = whoever is free), the column, the priority. */
   someTasks: (tasks: readonly number[], action: "give" | "move" | "priority" | "archive", to: string | null) =>
-    call<{ reason?: string }>("POST", "/api/tasks/some", signed({ tasks, action, to })),
+    call<{ reason?: string; undo?: string }>("POST", "/api/tasks/some", signed({ tasks, action, to })),
   importIssues: (issues: unknown) => call<Imported>("POST", "/api/tasks/import", signed({ issues })),
   /** The tasks that somebody works on. */
   claimed: async () => (await call<{ tasks: Task[] }>("GET", "/api/tasks?status=in_progress")).tasks,
@@ -108,5 +108,6 @@ export const api = {
   takeFromQueue: (agent: string) => call<{ reason?: string }>("POST", `/api/landing/${quote(agent)}/cancel`, signed({})),
   requireLanding: (required: boolean) => call<object>("PATCH", "/api/landing", signed({ required })),
   code: (path: string, at: string, lines: string) => call<CodeThen>("GET", `/api/code${query({ path, at, lines })}`),
-  undoTasks: () => call<object>("POST", "/api/tasks/undo", signed({})),
+  /** `command`: as an answer's `undo` has it; "" = the last change, whoever made it. */
+  undoTasks: (command = "") => call<object>("POST", "/api/tasks/undo", signed(command ? { message: command.split(" ")[1] } : {})),
 };

@@ -71,6 +71,8 @@ export interface Imported {
   unchanged: number[];
   kept: number[];
   refused: { entry: string | number; reason: string }[];
+  /** The command that takes it back, where it changed the board. */
+  undo?: string;
 }
 
 /** The whole of a task: GET /api/tasks/NUMBER. */

@@ -31,11 +31,13 @@ async def answered_tasks(tx: Tx, board: Board, questions: Collection[str]) -> li
         title = flat(task.title)
         title = title if len(title) <= MOST_TITLE else f"{title[: MOST_TITLE - 1]}…"
         text = f"{agent} has answered {task.ref} “{title}” ({references.message(row['number'])}). Is it done?"
-        id = f"task:{task.ref}"
+        id = f"answered:{task.ref}"
         buttons = (
             NeedAction("done", "It is done", actions.MoveTask(task.number, actions.Status.DONE)),
             NeedAction("again", "Give it again", actions.Give((task.number,), agent)),
             NeedAction("later", "Later", actions.PutOff(id)),
         )
-        found.append(Need(id, Kind.TASK, done.ended_at or done.created_at, agent, text, buttons, task.ref))
+        found.append(
+            Need(id, Kind.ANSWERED, done.ended_at or done.created_at, agent, text, buttons, task.ref)
+        )
     return found

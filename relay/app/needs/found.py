@@ -208,10 +208,9 @@ async def tasks(tx: Tx, board: Board) -> list[Need]:
         how = "failed" if task["badge"] == "failed" else "was given up"
         text = f"{reference} “{short(task['title'], 80)}” {how}"
         text += f". {short(why)}" if why else ""
-        back = actions.Undo()
         buttons = (
-            NeedAction("again", "Try again", actions.MoveTask(number, actions.Status.PENDING), undo=back),
-            NeedAction("done", "It is done", actions.MoveTask(number, actions.Status.DONE), undo=back),
+            NeedAction("again", "Try again", actions.MoveTask(number, actions.Status.PENDING)),
+            NeedAction("done", "It is done", actions.MoveTask(number, actions.Status.DONE)),
             later("Later", f"task:{reference}"),
         )
         at = parse_iso(task.get("completed_at") or task["updated_at"])

@@ -27,6 +27,7 @@ class Kind(StrEnum):
     BUDGET = "budget"
     UNANSWERED = "unanswered"
     TASK = "task"
+    ANSWERED = "answered"
     QUESTION = "question"
     SILENT = "silent"
     HANDOFF = "handoff"
@@ -49,6 +50,7 @@ _TITLES = {
     Kind.BUDGET: "Budget spent",
     Kind.UNANSWERED: "Not answered",
     Kind.TASK: "Failed task",
+    Kind.ANSWERED: "Done?",
     Kind.EXPLORATION: "Variants",
     Kind.HELD: "Talk is held",
     Kind.NOT_LANDED: "Did not land",

@@ -66,7 +66,7 @@ class NeedRoutes:
             )
         button = need.action(name)
         done = await self._actions.act(button.ordered(text), by=self._reader.speaker(request, body))
-        back = button.undo.line() if done.success and button.undo is not None else None
+        back = done.undo or (button.undo.line() if done.success and button.undo is not None else None)
         return answer({**done.as_json(), "undo": back})
 
     async def _needs(self) -> list[Need]:

@@ -65,12 +65,15 @@ class TaskRoutes:
     async def change_some(self, request: web.Request) -> web.Response:
         """`{name, tasks: [number], action: give | move | priority | archive, to?}` -> `{success, reason}`."""
         body = await self._reader.body(request, "tasks", "action", "to")
+        if not request[CREDENTIAL].person:
+            message = "Only a person changes several tasks at once, and this is an agent's key."
+            raise Refusal(message, "Use the room's token, or POST /work/complete.", Fault.FORBIDDEN, "scope")
         by = self._reader.speaker(request, body)
         return answer((await self._room.actions.act(_action(body), by=by)).as_json())
 
     async def take_in(self, request: web.Request) -> web.Response:
         """`{name, issues: [...]}` (what `gh issue list --json` writes) -> `{success, reason, made, updated,
-        unchanged, kept, refused}`. The room is told in one line."""
+        unchanged, kept, refused, undo?}`. The room is told in one line."""
         body = await self._reader.body(request, "issues", limit=MOST_BYTES)
         if not request[CREDENTIAL].person:
             message = "Only a person imports issues, and this is an agent's key."
@@ -83,13 +86,15 @@ class TaskRoutes:
         by = self._room.poster.person(self._reader.speaker(request, body))
         lane = Lane("room", f"import:{uuid_utils.uuid7()}", short=True)
 
-        async def work(tx: Tx) -> TakenIn:
+        async def work(tx: Tx) -> tuple[TakenIn, int]:
             done = await self._board.take_in(tx, issues, by=by, lane=lane, taken=taken.copy())
-            await ledger.say(tx, f"{by} {done.summary()}.", now=time.time(), meta={"notice": "task"})
-            return done
+            text, told = f"{by} {done.summary()}.", {"notice": "task"}
+            message, _ = await ledger.say(tx, text, now=time.time(), parents=done.events, meta=told)
+            return done, message.number
 
-        done = await self._room.poster.write(work)
-        return answer({"success": True, "reason": f"{by} {done.summary()}.", **done.as_json()})
+        done, number = await self._room.poster.write(work)
+        back = {"undo": actions.Undo(number).line()} if done.events else {}
+        return answer({"success": True, "reason": f"{by} {done.summary()}.", **back, **done.as_json()})
 
 
 def _action(body: Body) -> Action:

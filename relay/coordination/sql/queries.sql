@@ -43,7 +43,10 @@ DELETE FROM work_queue
 INSERT INTO task_changes (pos, event_id, undoable) VALUES (:pos, :event_id, :undoable)
 
 -- name: last_undoable
-SELECT event_id FROM task_changes WHERE undoable = 1 AND undone_by IS NULL ORDER BY pos DESC LIMIT 1
+SELECT event_id FROM task_changes WHERE undoable = 1 AND undone_by IS NULL ORDER BY pos DESC LIMIT :limit
+
+-- name: last_changes
+SELECT event_id, undone_by FROM task_changes ORDER BY pos DESC LIMIT :limit
 
 -- name: mark_undone
 UPDATE task_changes SET undone_by = :undone_by WHERE event_id = :event_id AND undone_by IS NULL

@@ -1,8 +1,8 @@
 """The board: what people do with tasks, each change with its event in one transaction.
 
 Invariants:
-- `/undo` walks back, newest first, through the changes of people that were not brought back yet; an undo is itself
-  a change of the log but none to be undone, and no change is brought back twice;
+- `/undo` walks back, newest first, through what people ordered and was not brought back yet, each order whole; an
+  undo is itself a change of the log but none to be undone, and no change is brought back twice;
 - what an agent did since is not undone: a change of a task that an agent took or ended since is refused;
 - a claim that is over is shown as over, and taken back before a change, as whoever asks for work does;
 - a refusal changes nothing and says what would succeed.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import uuid_utils
@@ -21,95 +21,15 @@ from relay.coordination.locks.lock import Loss
 from relay.coordination.tasks import edits, task_events, transitions, why_not
 from relay.coordination.tasks import task as work
 from relay.coordination.tasks.claims import Claims
-from relay.coordination.tasks.edits import Edit, Issue, TakenIn
+from relay.coordination.tasks.edits import Changed, Edit, Issue, TakenIn, told
 from relay.coordination.tasks.task import Given, Status, Task
 from relay.coordination.tasks.task_events import By, Change, Pair, Q, pairs_of
 from relay.log import events
 from relay.log.encoding import dumps
-from relay.log.events import Lane
+from relay.log.events import Event, Lane
 from relay.model import Refusal, references
-from relay.store.ports import StoreError, Tx
-
-
-@dataclass(frozen=True, slots=True)
-class Changed:
-    """A change that was made.
-
-    `tasks` are the tasks after it and `before` the same ones before it (None for a new one), in one order.
-    `event_id` is what a notice about it takes as its cause. `undid` and `undid_by`: for an undo, which
-    change it brought back and whose.
-    """
-
-    change: Change
-    by: str
-    event_id: str
-    tasks: tuple[Task, ...]
-    before: tuple[Task | None, ...]
-    undid: Change | None = None
-    undid_by: str | None = None
-
-    @property
-    def task(self) -> Task:
-        """The task, where the change is about one."""
-        return self.tasks[0]
-
-    def summary(self) -> str:
-        """One sentence for the room, without the person's name."""
-        many = f"{len(self.tasks)} tasks" if len(self.tasks) != 1 else "1 task"
-        if self.change is Change.UNDONE:
-            return f"undid {_UNDID[self.undid or Change.MOVED]} ({_told(self.tasks)})"
-        if self.change is Change.CREATED:
-            return f"added task {self.task.ref}: {self.task.title}"
-        if self.change is Change.MOVED:
-            return f"moved task {self.task.ref} to {self.task.column}: {self.task.title}"
-        if self.change is Change.MOVED_ALL:
-            return f"moved {many} to {self.task.column} ({_told(self.tasks)})"
-        if self.change is Change.RENAMED:
-            return f"renamed task {self.task.ref}: {self.task.title}"
-        if self.change is Change.EDITED:
-            return f"changed the {self._fields()} of {_told(self.tasks)}" + self._title()
-        if self.change is Change.GIVEN:
-            return f"gave {_told(self.tasks)} to {self.task.claimed_by}" + self._title()
-        if self.change is Change.IMPORTED:
-            return f"imported {many} ({_told(self.tasks)})"
-        if self.change is Change.ARCHIVED:
-            return f"took {_told(self.tasks)} off the board" + self._title()
-        return f"cleared {many} off the board ({_told(self.tasks)})"
-
-    def _title(self) -> str:
-        return f": {self.task.title}" if len(self.tasks) == 1 else ""
-
-    def _fields(self) -> str:
-        """What is other than it was, in words."""
-        before = self.before[0]
-        assert before is not None
-        return " and ".join(word for word, value in _FIELDS.items() if value(before) != value(self.task))
-
-
-#: What people change of a task, by its word in a command.
-_FIELDS: dict[str, Callable[[Task], object]] = {
-    "title": lambda task: task.title,
-    "description": lambda task: task.body,
-    "priority": lambda task: task.priority,
-    "files": lambda task: task.files,
-    "dependencies": lambda task: task.depends_on,
-}
-_UNDID = {
-    Change.CREATED: "a new task",
-    Change.MOVED: "a move",
-    Change.MOVED_ALL: "a move of all",
-    Change.RENAMED: "a new title",
-    Change.EDITED: "a change of a task",
-    Change.GIVEN: "that a task was given",
-    Change.ARCHIVED: "that a task was taken off the board",
-    Change.IMPORTED: "an import",
-    Change.CLEARED: "the clearing of the board",
-    Change.UNDONE: "an undo",
-}
-
-
-def _told(tasks: Sequence[Task]) -> str:
-    return work.numbers([task.number for task in tasks])
+from relay.model.ports import BoardTask
+from relay.store.ports import Tx
 
 
 class Board:
@@ -218,7 +138,7 @@ class Board:
         edited = [(task, await edits.edited(tx, task, edit, now=now)) for task in tasks]
         pairs: list[Pair] = [(task, after) for task, after in edited if not work.same_text(task, after)]
         if not pairs:
-            raise Refusal(f"{_told(tasks)} {'is' if len(tasks) == 1 else 'are'} like that already.")
+            raise Refusal(f"{told(tasks)} {'is' if len(tasks) == 1 else 'are'} like that already.")
         return await self._record(tx, Change.EDITED, pairs, by=by, lane=lane, cause=cause)
 
     async def move_some(
@@ -234,7 +154,7 @@ class Board:
             if task.column is not column
         ]
         if not pairs:
-            raise Refusal(f"{_told(tasks)} {'is' if len(tasks) == 1 else 'are'} {column} already.")
+            raise Refusal(f"{told(tasks)} {'is' if len(tasks) == 1 else 'are'} {column} already.")
         return await self._record(tx, Change.MOVED_ALL, pairs, by=by, lane=lane, cause=cause)
 
     async def archive(
@@ -261,6 +181,9 @@ class Board:
             raise Refusal(f"{task.ref} waits for others: {why['message']}", fix)
         transitions.given(task, Given("", 0, ""), now=0.0, fence=0)
         return task
+
+    async def origins(self, tx: Tx, task: BoardTask, by: str) -> tuple[str, str]:
+        return await task_events.origins(tx, task, by)
 
     async def give(
         self,
@@ -335,7 +258,10 @@ class Board:
                 pairs.append((before, after))
         for at in range(0, len(pairs), task_events.BATCH):
             part = pairs[at : at + task_events.BATCH]
-            await self._record(tx, Change.IMPORTED, part, by=by, lane=lane, cause=cause)
+            # Each is caused by the first, so that they are one step for an undo.
+            causes = [*cause, *taken.events[:1]]
+            done = await self._record(tx, Change.IMPORTED, part, by=by, lane=lane, cause=causes)
+            taken.events.append(done.event_id)
         return taken
 
     async def clear_all(self, tx: Tx, *, by: str, lane: Lane, cause: Sequence[str] = ()) -> Changed:
@@ -352,33 +278,42 @@ class Board:
         ]
         return await self._record(tx, Change.CLEARED, pairs, by=by, lane=lane, cause=cause)
 
-    async def undo(self, tx: Tx, *, by: str, lane: Lane, cause: Sequence[str] = ()) -> Changed:
-        """Bring back the last change that was not brought back yet, whoever made it.
+    async def undo(
+        self, tx: Tx, of: Sequence[str] = (), *, by: str, lane: Lane, cause: Sequence[str] = ()
+    ) -> Changed:
+        """Bring back the last change that was not brought back yet, whoever made it: all that one order did. `of`:
+        ids of events of which it must be one, or have one as its cause.
 
-        Raises Refusal when there is none, or when a task of it was changed since past the board.
+        Raises Refusal when there is none, when it is another, or when a task of it was changed since past the board.
         """
         await self._take_back(tx)
-        row = await tx.one(Q.last_undoable)
-        if row is None:
+        last = await task_events.last_order(tx)
+        if of and not any(task_events.is_of(event, of) for event in last):
+            raise await task_events.not_the_last(tx, of, last)
+        if not last:
             raise Refusal("There is no change to undo.", "`/tasks` shows the board.")
-        event = await events.get(tx, row["event_id"])
-        if event is None:
-            raise StoreError(f"the event {row['event_id']} of a task change is missing; run healthcheck.sh")
-        now, pairs = await self._now(tx), []
-        for before, after in pairs_of(event):
-            row = await tx.one(Q.task_by_id, id=after.id)
-            current = None if row is None else Task.of_row(row)
-            if current is None or not work.same_work(current, after):
-                fix = f"`/move {after.ref} <status>` moves it where you want it."
-                raise Refusal(f"{after.ref} has been changed since by whoever works on it.", fix)
-            token = await task_events.next_fence(tx)
-            pairs.append((current, transitions.restored(current, before, now=now, fence=token)))
-        undid = {"change": event.outputs["change"], "by": event.outputs["by"], "event": event.id}
-        changed = await self._record(
-            tx, Change.UNDONE, pairs, by=by, lane=lane, cause=[*cause, event.id], undid=undid
-        )
-        await tx.execute(Q.mark_undone, event_id=event.id, undone_by=changed.event_id)
-        return changed
+        now, parts = await self._now(tx), list[tuple[Event, list[Pair]]]()
+        for event in last:
+            pairs = list[Pair]()
+            for before, after in pairs_of(event):
+                row = await tx.one(Q.task_by_id, id=after.id)
+                current = None if row is None else Task.of_row(row)
+                if current is None or not work.same_work(current, after):
+                    fix = f"`/move {after.ref} <status>` moves it where you want it."
+                    raise Refusal(f"{after.ref} has been changed since by whoever works on it.", fix)
+                token = await task_events.next_fence(tx)
+                pairs.append((current, transitions.restored(current, before, now=now, fence=token)))
+            parts.append((event, pairs))
+        done = list[Changed]()
+        for event, pairs in parts:
+            undid = {"change": event.outputs["change"], "by": event.outputs["by"], "event": event.id}
+            causes = [*cause, event.id]
+            done.append(
+                await self._record(tx, Change.UNDONE, pairs, by=by, lane=lane, cause=causes, undid=undid)
+            )
+            await tx.execute(Q.mark_undone, event_id=event.id, undone_by=done[-1].event_id)
+        tasks = tuple(task for one in done for task in one.tasks)
+        return replace(done[-1], tasks=tasks, before=tuple(task for one in done for task in one.before))
 
     async def among(self, tx: Tx, ids: Sequence[str]) -> Sequence[Task]:
         """Those of these tasks that are not archived."""

@@ -1,4 +1,4 @@
-"""What people change of a task, and what an issue of another tracker makes of one.
+"""What people change of tasks and how it is told, and what an issue of another tracker makes of one.
 
 Invariants:
 - an issue is one task, by its address, however often it is imported;
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -23,7 +23,9 @@ from relay.coordination.tasks import transitions
 from relay.coordination.tasks.needs import rewired
 from relay.coordination.tasks.requests import MOST_DESCRIPTION, MOST_FILES, MOST_PATH, references, whole
 from relay.coordination.tasks.task import Status, Task
+from relay.coordination.tasks.task_events import Change
 from relay.model import Refusal
+from relay.model.names import listed
 from relay.model.validation import digest, text, texts
 from relay.store.ports import Tx
 
@@ -32,6 +34,92 @@ MOST_ISSUES = 1000
 #: Characters of an issue's address; names of labels and people that are kept of one.
 MOST_URL, MOST_NAMES, MOST_NAME = 500, 50, 100
 _URL = re.compile(r"https?://[^\s/]+/\S+")
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """A change that was made.
+
+    `tasks` are the tasks after it and `before` the same ones before it (None for a new one), in one order.
+    `event_id` is what a notice about it takes as its cause. `undid` and `undid_by`: for an undo, which
+    change it brought back and whose.
+    """
+
+    change: Change
+    by: str
+    event_id: str
+    tasks: tuple[Task, ...]
+    before: tuple[Task | None, ...]
+    undid: Change | None = None
+    undid_by: str | None = None
+
+    @property
+    def task(self) -> Task:
+        """The task, where the change is about one."""
+        return self.tasks[0]
+
+    def summary(self) -> str:
+        """One sentence for the room, without the person's name."""
+        many = f"{len(self.tasks)} tasks" if len(self.tasks) != 1 else "1 task"
+        if self.change is Change.UNDONE:
+            if self.undid is Change.GIVEN:
+                before = [task for task in self.before if task is not None]
+                agents = listed(list(dict.fromkeys(task.given[-1].agent for task in before if task.given)))
+                return f"took {told(self.tasks)} back from {agents}"
+            if self.undid is Change.ARCHIVED:
+                return f"put {told(self.tasks)} back on the board"
+            return f"undid {_UNDID[self.undid or Change.MOVED]} ({told(self.tasks)})"
+        if self.change is Change.CREATED:
+            return f"added task {self.task.ref}: {self.task.title}"
+        if self.change is Change.MOVED:
+            return f"moved task {self.task.ref} to {self.task.column}: {self.task.title}"
+        if self.change is Change.MOVED_ALL:
+            return f"moved {many} to {self.task.column} ({told(self.tasks)})"
+        if self.change is Change.RENAMED:
+            return f"renamed task {self.task.ref}: {self.task.title}"
+        if self.change is Change.EDITED:
+            return f"changed the {self._fields()} of {told(self.tasks)}" + self._title()
+        if self.change is Change.GIVEN:
+            return f"gave {told(self.tasks)} to {self.task.claimed_by}" + self._title()
+        if self.change is Change.IMPORTED:
+            return f"imported {many} ({told(self.tasks)})"
+        if self.change is Change.ARCHIVED:
+            return f"took {told(self.tasks)} off the board" + self._title()
+        return f"cleared {many} off the board ({told(self.tasks)})"
+
+    def _title(self) -> str:
+        return f": {self.task.title}" if len(self.tasks) == 1 else ""
+
+    def _fields(self) -> str:
+        """What is other than it was, in words."""
+        before = self.before[0]
+        assert before is not None
+        return " and ".join(word for word, value in _FIELDS.items() if value(before) != value(self.task))
+
+
+#: What people change of a task, by its word in a command.
+_FIELDS: dict[str, Callable[[Task], object]] = {
+    "title": lambda task: task.title,
+    "description": lambda task: task.body,
+    "priority": lambda task: task.priority,
+    "files": lambda task: task.files,
+    "dependencies": lambda task: task.depends_on,
+}
+_UNDID = {
+    Change.CREATED: "a new task",
+    Change.MOVED: "a move",
+    Change.MOVED_ALL: "a move of all",
+    Change.RENAMED: "a new title",
+    Change.EDITED: "a change of a task",
+    Change.IMPORTED: "an import",
+    Change.CLEARED: "the clearing of the board",
+    Change.UNDONE: "an undo",
+}
+
+
+def told(tasks: Sequence[Task]) -> str:
+    """Their numbers, for people."""
+    return work.numbers([task.number for task in tasks])
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +198,8 @@ class TakenIn:
     unchanged: list[int] = field(default_factory=list)
     kept: list[int] = field(default_factory=list)
     refused: list[dict[str, Any]] = field(default_factory=list)
+    #: The ids of the events that tell of it.
+    events: list[str] = field(default_factory=list)
 
     def sorted_in(self, issue: Issue, before: Task | None, *, by: str, now: float) -> Task | None:
         """The task that the issue makes (without its number) or changes; None = nothing is to be done. `before`: its

@@ -13,7 +13,7 @@ Everything here runs in the caller's transaction.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -24,7 +24,9 @@ from relay.coordination.tasks.task import Status, Task
 from relay.log import events
 from relay.log.encoding import dumps
 from relay.log.events import Event, Lane, NewEvent
-from relay.store.ports import Queries, Tx
+from relay.model import Refusal
+from relay.model.ports import BoardTask
+from relay.store.ports import Queries, StoreError, Tx
 
 FOLDER = Path(__file__).parents[1]
 Q = Queries(FOLDER)
@@ -33,6 +35,8 @@ CHANGED = "task.changed"
 TASK_EVENTS = frozenset({CREATED, CHANGED})
 #: Tasks that one event tells of at most: a task that thousands wait for makes many events, not one of megabytes.
 BATCH = 200
+#: Changes that are looked through for one: who wrote what a task says, what an order did.
+_MOST_CHANGES = 1000
 
 
 class Change(StrEnum):
@@ -163,6 +167,42 @@ async def log(
     return event
 
 
+async def last_order(tx: Tx) -> list[Event]:
+    """The changes of the last order of a person's that was not taken back, newest first: an import, and the gift of
+    several tasks, are several changes. Empty: there is none."""
+    found = list[Event]()
+    for row in await tx.all(Q.last_undoable, limit=_MOST_CHANGES):
+        event = await events.get(tx, row["event_id"])
+        if event is None:
+            raise StoreError(f"the event {row['event_id']} of a task change is missing; run healthcheck.sh")
+        if found and (event.session, event.lane) != (found[0].session, found[0].lane):
+            break
+        if found and not is_of(found[0], (event.id, *event.parents)):
+            break
+        found.append(event)
+    return found
+
+
+def is_of(event: Event, ids: Sequence[str]) -> bool:
+    """Is it one of these events, or has it one of them as its cause?"""
+    return not {event.id, *event.parents}.isdisjoint(ids)
+
+
+async def not_the_last(tx: Tx, ids: Sequence[str], last: Sequence[Event]) -> Refusal:
+    """Why what these events caused is not taken back."""
+    for row in await tx.all(Q.last_changes, limit=_MOST_CHANGES):
+        event = await events.get(tx, row["event_id"])
+        if event is None or not is_of(event, ids):
+            continue
+        if row["undone_by"] is not None:
+            return Refusal("That change was taken back already.", "`/tasks` shows the board.")
+        if event.outputs["change"] in BY_PEOPLE:
+            who = f": {last[0].outputs['by']} has changed it since" if last else ""
+            fix = "`/undo` takes the last one back, `/move` and `/task` change what stands."
+            return Refusal(f"That is not the last change of the board any more{who}.", fix)
+    return Refusal("That message changed nothing on the board.", "`/undo` takes the last change back.")
+
+
 def pairs_of(event: Event) -> list[Pair]:
     """The tasks of a task event, each before and after; before is None for a new task and in what agents did."""
     return [
@@ -252,3 +292,35 @@ def _step(event: Event, id: str) -> dict[str, Any] | None:
                 "note": after.get("error_message") or after.get("note"),
             }
     return None
+
+
+async def origins(tx: Tx, task: BoardTask, by: str) -> tuple[str, str]:
+    """Whose words the title and the description are: `imported from URL`, `written by NAME`; "" = there are none, or
+    they are `by`'s own, and proven to be."""
+    entries = await events.about(
+        tx, f'"id":{dumps(task.id)}', types=sorted(TASK_EVENTS), window=2**53, limit=_MOST_CHANGES
+    )
+    entries.reverse()
+    # A part of a longer description stays the words of whoever wrote that.
+    described = await _origin(tx, entries, task.id, by, lambda then: task.body in then.task_description)
+    titled = await _origin(tx, entries, task.id, by, lambda then: task.title == then.title)
+    return titled, described if task.body else ""
+
+
+async def _origin(tx: Tx, entries: Sequence[Event], id: str, by: str, says: Callable[[Task], bool]) -> str:
+    """By the first of these changes (the oldest first) after which the task `says` so."""
+    for event in entries:
+        then = next((after for _, after in pairs_of(event) if after.id == id), None)
+        if then is None or not says(then):
+            continue
+        if event.outputs["change"] == Change.IMPORTED:
+            return f"imported from {then.source}"
+        proven = True
+        for parent in event.parents:
+            asked = await events.get(tx, parent)
+            said = asked.outputs if asked is not None and isinstance(asked.outputs, dict) else {}
+            proven = proven and "unverified" not in said.get("message", {}).get("meta", {})
+        if proven and event.outputs["by"] == by:
+            return ""
+        return f"written by {event.outputs['by']}{'' if proven else ', unverified'}"
+    return "whose author the log does not tell"

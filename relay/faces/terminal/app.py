@@ -68,9 +68,9 @@ GATHER_S = 0.03
 #: Seconds between two looks at what needs a person: at least, and at most where nothing is heard. Some of it comes by
 #: time alone.
 NEEDS_S = (0.5, 60.0)
-#: Frames that change nothing about it.
+#: Frames that change nothing about it. The page has the same (web/src/state/needs.ts); a test holds the two together.
 _QUIET = frozenset(
-    {"stream", "output", "people", "airspace", "hello", "dispatcher", "fleet", "lock", "session"}
+    {"stream", "output", "worktree", "people", "airspace", "hello", "dispatcher", "fleet", "lock", "session"}
 )
 
 

@@ -50,16 +50,18 @@ class Action:
 @dataclass(frozen=True)
 class Answer:
     """What the room answers to an action. `text` is markdown; `task` is the room number of the task that the action
-    is about."""
+    is about; `undo`: the command that takes it back, and nothing else, "" = none is known."""
 
     success: bool
     text: str
     task: int | None = None
+    undo: str = ""
 
     def as_json(self) -> dict[str, Any]:
-        """`{success, reason, task?}`."""
-        answer = {"success": self.success, "reason": self.text}
-        return answer if self.task is None else {**answer, "task": self.task}
+        """`{success, reason, task?, undo?}`."""
+        answer: dict[str, Any] = {"success": self.success, "reason": self.text}
+        answer |= {} if self.task is None else {"task": self.task}
+        return answer | ({"undo": self.undo} if self.undo else {})
 
 
 @dataclass(frozen=True)

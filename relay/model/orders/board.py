@@ -117,8 +117,15 @@ class ClearAll(OfBoard, word="/clearall"):
     """Take every task off the board."""
 
 
+@dataclass(frozen=True)
 class Undo(OfBoard, word="/undo"):
-    """Take back the last change of the board."""
+    """Take back the last change of the board, whoever made it; with a `message` (its number): what that ordered, if
+    it is the last change."""
+
+    message: int | None = None
+
+    def line(self) -> str:
+        return self.word if self.message is None else f"{self.word} {references.message(self.message)}"
 
 
 @dataclass(frozen=True)

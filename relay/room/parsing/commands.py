@@ -171,7 +171,6 @@ def _bare(action: Action) -> Callable[[str, Sequence[str]], Action]:
 COMMANDS: tuple[Command, ...] = (
     *board.COMMANDS,
     Command("/clearall", "take every task off the board", "/clearall", _bare(actions.ClearAll())),
-    Command("/undo", "take back the last change of the board", "/undo", _bare(actions.Undo())),
     Command(
         "/tasks",
         "show the board, with what is blocked or failed and why",

@@ -39,6 +39,9 @@ GUARDED = (
     | actions.StopApp
     | actions.SetUp
     | actions.Give
+    | actions.EditTasks
+    | actions.Archive
+    | actions.Undo
     | actions.EditMessage
     | actions.DeleteMessage
     | actions.Pin

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from relay.log import events
 from relay.model import Board, Kind, Refusal, actions, references
 from relay.model.actions import Field
 from relay.model.orders.board import NOTHING
@@ -27,6 +28,7 @@ from relay.room.journal.values import Job, JobState
 from relay.room.parsing import commands
 from relay.room.routing.choice import choice
 from relay.room.steward import markdown
+from relay.room.steward.meant import message_of
 from relay.store.ports import Tx
 
 #: Characters of a task's title that fit on the board.
@@ -65,14 +67,15 @@ class TaskActions:
                 change = await board.archive(tx, numbers, **whose)
             case actions.ClearAll():
                 change = await board.clear_all(tx, **whose)
-            case actions.Undo():
-                return await self._undo(tx, order)
+            case actions.Undo(number):
+                return await self._undo(tx, number, order)
             case actions.Give():
                 return await self._give(tx, action, order)
             case _:
                 raise Refusal(f"The room does not know how to do {action!r}.")
         one = len(change.tasks) == 1 and not isinstance(action, actions.MoveAll | actions.ClearAll)
-        return Result(f"{order.by} {change.summary()}", task=change.task.number if one else None)
+        number = change.task.number if one else None
+        return Result(f"{order.by} {change.summary()}", task=number, meta=_back(order))
 
     async def _give(self, tx: Tx, action: actions.Give, order: Order) -> Result:
         """Each of the tasks that can be given; what keeps the others is said."""
@@ -88,7 +91,7 @@ class TaskActions:
             raise Refusal("\n".join(f"- {refusal}" for refusal in refused))
         lines = [*done, *map(str, refused)]
         text = lines[0] if len(lines) == 1 else "\n".join(f"- {line}" for line in lines)
-        return Result(text, task=action.tasks[0] if len(action.tasks) == 1 else None)
+        return Result(text, task=action.tasks[0] if len(action.tasks) == 1 else None, meta=_back(order))
 
     async def _give_one(self, tx: Tx, number: int, agent: str | None, order: Order) -> str:
         # Everything that may refuse comes before the first write.
@@ -100,7 +103,7 @@ class TaskActions:
             NewMessage(
                 order.by,
                 Kind.HUMAN,
-                text_of(task, name),
+                text_of(task, name, *await self.board.origins(tx, task, order.by)),
                 order.now,
                 parents=order.cause,
                 to=(name,),
@@ -141,9 +144,18 @@ class TaskActions:
             raise Refusal(f"{agent} would not begin with it: {chosen.refused[agent]}.", able)
         return agent, chosen.load[agent]
 
-    async def _undo(self, tx: Tx, order: Order) -> Result:
-        """What was given is taken back, where its agent has not begun."""
-        change = await self.board.undo(tx, **_whose(order))
+    async def _undo(self, tx: Tx, number: int | None, order: Order) -> Result:
+        """What was given is taken back, where its agent has not begun. `number`: of the message that ordered the
+        change, or in which the room told of it."""
+        of = list[str]()
+        if number is not None:
+            message = await message_of(tx, number)
+            rooms = message.kind == Kind.SYSTEM
+            row = await tx.one(Q.event_of_message, id=(rooms and message.in_reply_to) or message.id)
+            event = await events.get(tx, row["event_id"]) if row is not None else None
+            if event is not None:
+                of = [event.id, *(event.parents if rooms and not message.in_reply_to else ())]
+        change = await self.board.undo(tx, of, **_whose(order))
         text = f"{order.by} {change.summary()}"
         for was, now in zip(change.before, change.tasks, strict=True):
             if was is None or was.given_to is None or len(was.given) <= len(now.given):
@@ -158,6 +170,11 @@ class TaskActions:
     async def _is_at(self, tx: Tx, message: str, agent: str) -> bool:
         jobs = [Job.of_row(row) for row in await tx.all(Q.jobs_of_message, message_id=message)]
         return any(job.agent == agent and job.state is JobState.ACTIVE for job in jobs)
+
+
+def _back(order: Order) -> dict[str, str]:
+    """What takes back what this orders, and no later change."""
+    return {"undo": actions.Undo(order.message.number).line()}
 
 
 def _whose(order: Order) -> dict[str, Any]:
@@ -180,9 +197,15 @@ def changes_of(what: Field, value: str) -> Mapping[str, Any]:
             return {"depends_on": [] if nothing else value.split()}
 
 
-def text_of(task: BoardTask, agent: str) -> str:
-    """The message by which a task is given. Pure."""
-    parts = [f"@{agent} {task.ref}: {task.title}", task.body]
+def text_of(task: BoardTask, agent: str, titled: str = "", described: str = "") -> str:
+    """The message by which a task is given. `titled`, `described`: whose words these are, "" = the giver's own; those
+    of others are quoted, so that the agent does not take them for the giver's. Pure."""
+    title = f"@{agent} {task.ref}: {task.title}"
+    if titled:
+        title = f"@{agent} {task.ref}. Its title, {titled}:\n\n{_quoted(task.title)}"
+    parts = [title, task.body]
+    if described:
+        parts[1] = f"Its description, {described}:\n\n{_quoted(task.body)}"
     if task.files:
         parts.append(f"Files: {_paths(task.files)}")
     parts.append(
@@ -213,8 +236,12 @@ def shown(task: BoardTask) -> str:
     if told["source"]:
         facts.append(f"- from {code_span(told['source'])}")
     # Quoted, so that no line of it passes for the room's own.
-    body = ["", *(f"> {line}" for line in task.body.splitlines())] if task.body else []
+    body = ["", _quoted(task.body)] if task.body else []
     return "\n".join([f"**{task.ref}** {markdown.plain(task.title)}", *facts, *body])
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}" for line in text.splitlines())
 
 
 def _paths(paths: Sequence[str]) -> str:

@@ -79,7 +79,7 @@ class Steward:
         if row is None:
             return None
         meta = loads(row["meta"])
-        return Answer(not meta.get("error"), row["body"], meta.get("task"))
+        return Answer(not meta.get("error"), row["body"], meta.get("task"), meta.get("undo", ""))
 
     async def run(self) -> None:
         """Answer for ever."""
@@ -136,7 +136,7 @@ class Steward:
             result = await self._store.write(lambda tx: self._carry_out(tx, job, performed))
             if result is None:
                 return
-            answer = Answer(True, result.text, result.task)
+            answer = Answer(True, result.text, result.task, result.meta.get("undo", ""))
         except self._store.transient:
             raise
         except Exception as error:

@@ -106,7 +106,7 @@ function Import() {
       const text = await given.text();
       const done = await inTurn(() => api.importIssues(issuesOf(text)));
       if (done.refused.length) setTold(done);
-      toast(done.reason, done.made.length + done.updated.length ? { action: { label: "Undo", run: () => void undo() } } : {});
+      toast(done.reason, done.undo ? { action: { label: "Undo", run: () => void undo(done.undo) } } : {});
     } catch (problem) {
       if (!(problem instanceof ApiError)) throw problem;
       toast([problem.message, problem.fix].filter(Boolean).join(" "), { tone: "problem" });

@@ -11,8 +11,9 @@ export function inTurn<T>(ask: () => Promise<T>): Promise<T> {
   return mine;
 }
 
-export async function undo(): Promise<void> {
-  if (await attempt(inTurn(api.undoTasks))) toast("The last change on the board is undone.");
+/** `command`: of the change that is meant; without it the last one, whoever made it. */
+export async function undo(command = ""): Promise<void> {
+  if (await attempt(inTurn(() => api.undoTasks(command)))) toast(command ? "It is taken back." : "The last change on the board is undone.");
 }
 
 /** What the room says, in one line. */
@@ -23,7 +24,7 @@ export async function toSome(numbers: readonly number[], action: "give" | "move"
   try {
     // A refusal of the room's is an ApiError too.
     const done = await inTurn(() => api.someTasks(numbers, action, to));
-    toast(firstLine(done.reason ?? "") || "Done.", { action: { label: "Undo", run: () => void undo() } });
+    toast(firstLine(done.reason ?? "") || "Done.", done.undo ? { action: { label: "Undo", run: () => void undo(done.undo) } } : {});
     return true;
   } catch (problem) {
     if (!(problem instanceof ApiError)) throw problem;

@@ -22,7 +22,7 @@ export interface Group {
 
 /** What is turned on together. A kind of a newer room belongs to the first. */
 export const GROUPS: readonly Group[] = [
-  { name: "asks", label: "Somebody waits for your answer", says: "permissions, questions, approvals, variants", kinds: ["permission", "question", "approval", "exploration"] },
+  { name: "asks", label: "Somebody waits for your answer", says: "permissions, questions, approvals, variants, tasks that may be done", kinds: ["permission", "question", "approval", "exploration", "answered"] },
   { name: "clashes", label: "Work collides", says: "collisions, conflicts", kinds: ["collision", "conflict"] },
   { name: "stops", label: "An agent does not go on", says: "failed agents, spent budgets, silence, talk that is held", kinds: ["failed_agent", "budget", "silent", "held"] },
   { name: "undone", label: "Something was not done", says: "unanswered messages, failed tasks, handoffs, branches that did not land", kinds: ["unanswered", "task", "handoff", "not_landed"] },

@@ -19,6 +19,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
   budget: { name: "Budget spent", icon: "metrics" },
   unanswered: { name: "Not answered", icon: "queue" },
   task: { name: "Failed task", icon: "board" },
+  answered: { name: "Done?", icon: "check" },
   question: { name: "Question", icon: "help" },
   silent: { name: "Silent", icon: "pause" },
   handoff: { name: "Handoff", icon: "right" },
@@ -32,6 +33,6 @@ export const kindOf = (need: Need): Kind => KINDS[need.kind] ?? { name: need.kin
 /** The word for the way to what it is about; "" = there is none. */
 export function opens(need: Need): string {
   if (!need.ref) return "";
-  const words: Readonly<Record<string, string>> = { collision: "Evidence", approval: "Difference", conflict: "Both sides", failed_agent: "Log", budget: "Agent", silent: "Log", permission: "Agent", not_landed: "Landing", exploration: "Compare", task: "Task" };
+  const words: Readonly<Record<string, string>> = { collision: "Evidence", approval: "Difference", conflict: "Both sides", failed_agent: "Log", budget: "Agent", silent: "Log", permission: "Agent", not_landed: "Landing", exploration: "Compare", task: "Task", answered: "Task" };
   return words[need.kind] ?? "Show";
 }

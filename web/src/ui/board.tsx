@@ -45,13 +45,14 @@ async function move(task: Task, to: TaskStatus): Promise<void> {
   const mine = { to };
   moving.value = new Map(moving.value).set(task.number, mine);
   const name = COLUMNS.find((c) => c.status === to)!.name.toLowerCase();
-  const done = await attempt(inTurn(() => api.setTask(task.number, { status: to })));
+  let back = "";
+  const done = await attempt(inTurn(async () => void (back = (await api.setTask(task.number, { status: to })).undo ?? "")));
   if (moving.value.get(task.number) !== mine) return;
   if (done) tasks.value = tasks.value.map((t) => (t.number === task.number ? { ...t, status: to } : t));
   const rest = new Map(moving.value);
   rest.delete(task.number);
   moving.value = rest;
-  if (done) toast(`${ref("t", task.number)} is ${name} now.`, { action: { label: "Undo", run: () => void undo() } });
+  if (done) toast(`${ref("t", task.number)} is ${name} now.`, back ? { action: { label: "Undo", run: () => void undo(back) } } : {});
 }
 
 /** The title that is being rewritten. It is the task's, since its card is drawn anew where the room's answer moves it. */

@@ -128,7 +128,12 @@ ROOM_ROUTES = (
         required=("title",),
         status=201,
     ),
-    RoomRoute("POST", "/api/tasks/undo", "Undo the last change of the board.", body=_WHO),
+    RoomRoute(
+        "POST",
+        "/api/tasks/undo",
+        "Undo the last change of the board.",
+        body={"message": {"type": ["string", "null"]}, **_WHO},
+    ),
     RoomRoute(
         "PATCH",
         "/api/tasks/{number}",

@@ -72,7 +72,7 @@ class RoomRoutes:
             web.post("/api/agents/{agent}/cancel", self._order(lambda request: Cancel(_agent(request)))),
             web.patch("/api/agents/{agent}", self.set_agent),
             web.post("/api/tasks", self.create_task),
-            web.post("/api/tasks/undo", self._order(lambda _: Undo())),
+            web.post("/api/tasks/undo", self.undo),
             web.patch("/api/tasks/{number:[tT]?[0-9]+}", self.change_task),
         ]
 
@@ -241,7 +241,20 @@ class RoomRoutes:
         if changes.get("status", "done") not in TASK_STATUSES:
             raise bad(f"status is {changes['status'][:40]!r}.", f"It is one of: {', '.join(TASK_STATUSES)}.")
         by = self._reader.speaker(request, body)
-        return answer({"task": await self._room.actions.change_task(number, changes, edits, by=by)})
+        task = {**await self._room.actions.change_task(number, changes, edits, by=by)}
+        back = {"undo": task.pop("undo")} if "undo" in task else {}
+        return answer({"task": task, **back})
+
+    async def undo(self, request: web.Request) -> web.Response:
+        """`{name, message?: "m17"}` -> `{success, reason}`. `message`: what that did, if it is the last change."""
+        body = await self._reader.body(request, "message", optional=True)
+        named = body.maybe_text("message")
+        number = None if named is None else numbered(named, Thing.MESSAGE)
+        if named is not None and number is None:
+            raise bad(f"message is {named[:40]!r}.", "It is a message's number, like m17.")
+        return answer(
+            (await self._room.actions.act(Undo(number), by=self._reader.speaker(request, body))).as_json()
+        )
 
     def _order(self, make: Callable[[web.Request], Action]) -> Handler:
         """The handler of an action of which the body says only who orders it."""

@@ -130,6 +130,12 @@ def give(rest: str, agents: Sequence[str]) -> Action:
     return actions.Give(tasks, chosen[0])
 
 
+def undo(rest: str, _agents: Sequence[str]) -> Action:
+    """Raises WrongArguments."""
+    named = rest.strip().strip(".!?")
+    return actions.Undo(number_of(named, Thing.MESSAGE) if named else None)
+
+
 COMMANDS = (
     Command(
         "/task <title> | t<number> [title|description|priority|files|depends <value>]",
@@ -156,4 +162,10 @@ COMMANDS = (
         move_all,
     ),
     Command("/archive t<number>...", "take a task off the board, or several", "/archive t3 t4", archive),
+    Command(
+        "/undo [m<number>]",
+        "take back the last change of the board; with a message: what it did, if that was the last change",
+        "/undo",
+        undo,
+    ),
 )
