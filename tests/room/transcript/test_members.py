@@ -761,10 +761,13 @@ async def test_the_outbox_of_an_earlier_version_is_what_the_file_lacks(
             new = NewMessage("ann", Kind.HUMAN, f"entry {number + 1}", 1.0)
             said.append((await ledger.put_message(tx, new))[0])
 
+    # What writes the entries is of today, and knows a column more.
+    await _change(address, "ALTER TABLE messages ADD COLUMN thread TEXT")
     await opened.write(fill)
     rows = await opened.read(lambda tx: tx.all(Q.messages_from, after=0, limit=10))
     lines = [ledger.line_of({**dict(row), "said": None}) for row in rows]
     await opened.close()
+    await _change(address, "ALTER TABLE messages DROP COLUMN thread")
     only = tmp_path / "transcript.log"
     only.write_bytes(lines[0] + lines[2] + lines[4])
     from relay.room.transcript.file_position import stand_at
