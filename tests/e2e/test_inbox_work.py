@@ -212,7 +212,8 @@ async def test_a_collision_is_decided_once(open_room: Open) -> None:
         return found[0] if found and set(names(found[0])) == own else None
 
     back = await eventually(asks_anew, f"{other} is set back")
-    assert back["kind"] == "collision"
+    # It is another need: a place outside that was told of the collision is told of this too.
+    assert back["kind"] == "collision" and back["ref"] == clash["ref"] and back["id"] != clash["id"]
     done = await act(room, back["id"], f"update-{other}")
     assert done["success"], done
     # Stopped: it begins nothing, so it collides with nobody until a person lets it.

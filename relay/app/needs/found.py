@@ -47,7 +47,9 @@ async def collisions(tx: Tx, agents: Iterable[str]) -> list[Need]:
         choices = advisory.choices(names) if advisory.open else ()
         if not choices or _settled(advisory, paused):
             continue
-        id = f"advisory:{advisory.id}"
+        # What does not merge any more is a need of its own: who has heard of the collision before it hears of that.
+        back = advisory.set_back
+        id = ":".join(["advisory", advisory.id, *sorted(back)])
         buttons = [
             NeedAction(
                 f"{choice.name}-{choice.agent}",
@@ -59,7 +61,7 @@ async def collisions(tx: Tx, agents: Iterable[str]) -> list[Need]:
             if not (choice.name == "stop" and choice.agent in paused)
         ]
         buttons.append(later("Leave it", id))
-        since = advisory.resolved_at or advisory.opened_at
+        since = max([advisory.resolved_at or advisory.opened_at, *(each.since for each in back.values())])
         about = " and ".join(advisory.part)
         line = sentence(wording.line(advisory))
         found.append(Need(id, Kind.COLLISION, since, about, line, tuple(buttons), advisory.id))
