@@ -36,7 +36,8 @@ async def test_each_member_lists_all_worktrees_and_changes_only_its_own(
     own = next(row for row in await rows(two, of="BRAVO") if row["agent"] == "BRAVO")
     assert own["member"] is None
     # In all that both know, they say the same.
-    apart = {"member", "path", "base"}
+    # Its files, its disk and its ports are of its own machine.
+    apart = {"member", "path", "base", "tree", "disk", "ports"}
     assert {**bravo, **dict.fromkeys(apart)} == {**own, **dict.fromkeys(apart)}
     # In a shell too, with the room and without it.
     for _ in range(2):

@@ -334,7 +334,8 @@ ROOM_ROUTES = (
         "GET",
         "/api/since",
         "What came behind a message, for a reader, in short.",
-        {"after": {"type": "string"}, "name": {"type": "string"}},
+        {"after": {"type": "string", "pattern": "^m?[0-9]{1,9}$"}, "name": {"type": "string"}},
+        needed=("after",),
     ),
     RoomRoute(
         "POST",
