@@ -12,11 +12,12 @@ import json
 from dataclasses import dataclass, replace
 from http.client import HTTPException
 from typing import Any
+from urllib.error import HTTPError
 
 from relay.agents.command.command import CommandAgent
 from relay.agents.registry import presets
 from relay.app.runtime.built_agents import Built, build
-from relay.app.runtime.daemon_requests import ask_daemon, author_of, state_of
+from relay.app.runtime.daemon_requests import ask_daemon, author_of, state_of, told_no
 from relay.base.terminal_text import fail, indented, safe_line
 from relay.config.command_line import script
 from relay.config.loading import load_for_command
@@ -102,6 +103,8 @@ def _cost(settings: Settings, as_json: bool) -> int:
     try:
         key, _ = author_of(settings, "")
         use = ask_daemon(f"{state['url']}/api/usage", timeout_s=ANSWER_S, key=key)
+    except HTTPError as error:
+        return told_no(error, as_json)
     except (OSError, HTTPException, ValueError) as error:
         return fail(f"the room at {state['url']} does not answer ({getattr(error, 'reason', error)})")
     if as_json:

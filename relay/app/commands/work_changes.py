@@ -17,7 +17,7 @@ from urllib.error import HTTPError
 import uuid_utils
 
 from relay.app.commands.person import OpenRoom
-from relay.app.runtime.daemon_requests import agents_key, ask_daemon, author_of, state_of
+from relay.app.runtime.daemon_requests import agents_key, ask_daemon, author_of, state_of, told_no
 from relay.app.runtime.git_person import git_person
 from relay.app.runtime.identity import WrongUse
 from relay.base.terminal_text import fail, safe, safe_line, tame
@@ -114,19 +114,11 @@ def give(args: argparse.Namespace) -> int:
         asked = {**author, "tasks": numbers, "action": "give", "to": agent}
         done = ask_daemon(f"{state['url']}/api/tasks/some", timeout_s=ANSWER_S, key=key, body=asked)
     except HTTPError as error:
-        return _refused(error)
+        return told_no(error, False)
     except (OSError, HTTPException, ValueError) as error:
         return fail(f"the room at {state['url']} does not answer ({getattr(error, 'reason', error)})")
     print(json.dumps(done) if args.json else safe(str(tame(done)["reason"])))
     return 0 if done.get("success") else 1
-
-
-def _refused(error: HTTPError) -> int:
-    try:
-        refusal = json.loads(error.read())["error"]
-        return fail(f"{refusal['message']} {refusal.get('fix') or ''}".strip(), 2 if error.code == 400 else 1)
-    except (OSError, HTTPException, ValueError, KeyError, TypeError):
-        return fail(f"the room refused it: HTTP {error.code}")
 
 
 def task_number(word: str) -> int:

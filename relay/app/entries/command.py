@@ -12,7 +12,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote, urlencode
 
-from relay.app.runtime.daemon_requests import agents_key, ask_daemon, author_of, state_of
+from relay.app.runtime.daemon_requests import agents_key, ask_daemon, author_of, state_of, told_no
 from relay.app.runtime.git_person import git_person
 from relay.base.terminal_text import fail, safe, safe_line, tame
 from relay.config.command_line import script
@@ -37,7 +37,7 @@ def main(words: Sequence[str]) -> int:
         path, body = _asked(args, author)
         done = ask_daemon(f"{state['url']}{path}", timeout_s=ANSWER_S, key=key, body=body)
     except HTTPError as error:
-        return _refused(error, args.json)
+        return told_no(error, args.json)
     except (OSError, HTTPException, ValueError) as error:
         return fail(f"the room at {state['url']} does not answer ({getattr(error, 'reason', error)})")
     print(json.dumps(done) if args.json else safe(_text(args.do, tame(done))))
@@ -130,15 +130,3 @@ def _command(commands: Any, name: str, what: str) -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
     add_config_option(parser)
     return parser
-
-
-def _refused(error: HTTPError, as_json: bool) -> int:
-    try:
-        answer = json.loads(error.read())
-        refusal = answer["error"]
-        text = f"{refusal['message']} {refusal.get('fix') or ''}".strip()
-    except (OSError, HTTPException, ValueError, KeyError, TypeError):
-        return fail(f"the room refused it: HTTP {error.code}")
-    if as_json:
-        print(json.dumps(answer))
-    return fail(text, 2 if error.code == 400 else 1)
