@@ -121,6 +121,9 @@ async def test_an_unverified_line_lifts_no_guard(office: Office) -> None:
         answer = await office.ask(command, verified=False)
         assert answer.meta["error"] is True
         assert "proves nobody" in answer.body
+    await office.ask("/task One")
+    for command in ("/move t1 done", "/move t1 t2 done", "/moveall done", "/clearall"):
+        assert "proves nobody" in (await office.ask(command, verified=False)).body
     (row,) = await office.store.read(lambda tx: tx.all(Q.agents))
     assert row["paused"] == 1
     assert "error" not in (await office.ask("/task It may ask", verified=False)).meta

@@ -40,6 +40,10 @@ GUARDED = (
     | actions.SetUp
     | actions.Give
     | actions.EditTasks
+    | actions.MoveTask
+    | actions.MoveTasks
+    | actions.MoveAll
+    | actions.ClearAll
     | actions.Archive
     | actions.Undo
     | actions.EditMessage
