@@ -39,7 +39,7 @@ from relay.room.journal.values import Job, JobState
 from relay.room.routing import router
 from relay.room.steward import answers
 from relay.room.steward.guarded import GUARDED, OUTSIDE, OWN, QUOTED
-from relay.room.steward.meant import jobs_of, message_of
+from relay.room.steward.meant import jobs_of, message_of, refuse_deleted
 from relay.room.steward.overview import Overview
 from relay.room.steward.tasks import TaskActions
 from relay.store.ports import Tx
@@ -236,6 +236,7 @@ class ActionHandlers:
                 f"{references.message(message.number)} is not a person's message.",
                 "Route one that a person wrote.",
             )
+        refuse_deleted(message)
         self._known(agents)
         asked = await router.overrule(tx, message, agents, by=order.by, now=order.now, parents=order.cause)
         named = ", ".join(agents)
@@ -252,6 +253,9 @@ class ActionHandlers:
         if not again:
             states = ", ".join(f"{job.agent} {job.state}" for job in jobs) or "nobody was asked"
             raise Refusal(f"There is nothing to try again: {states}.", "`/queue` shows what failed.")
+        for id in dict.fromkeys(job.message_id for job in again):
+            if (asked := await ledger.message(tx, id)) is not None:
+                refuse_deleted(asked)
         tried: list[str] = []
         waits: list[str] = []
         refused: list[str] = []

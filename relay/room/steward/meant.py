@@ -16,6 +16,12 @@ async def message_of(tx: Tx, number: int) -> Message:
     return message_of_row(row)
 
 
+def refuse_deleted(message: Message) -> None:
+    """Raises Refusal: nobody is asked what was taken back."""
+    if "deleted" in message.meta:
+        raise Refusal(f"{references.message(message.number)} was deleted.", "Send a new message.")
+
+
 async def jobs_of(tx: Tx, number: int, of: str) -> list[Job]:
     """The jobs that people mean by a number: of the message, of the answer's question, or the job itself.
     Raises Refusal."""
