@@ -105,6 +105,11 @@ class Steer(OfAgents, word="/steer"):
 
     text: str
 
+    def line(self) -> str:
+        # A text that begins with a name is not for whoever has it.
+        colon = ":" if self.text.startswith(("@", ",", ":")) else ""
+        return f"{self.word} {mentioned(self.agents)}{colon} {self.text}"
+
 
 class TakeMain(OfAgents, word="/update"):
     """Ask these agents to take the main branch into their own."""

@@ -101,7 +101,7 @@ def _steer(rest: str, agents: Sequence[str]) -> Action:
     named = re.match(r"(?:[\s,]*@[\w-]+)+", rest) or re.match(r"\s*[\w-]+", rest)
     if named is None:
         raise WrongArguments("Say whom you tell it.")
-    text = rest[named.end() :].lstrip(" \t,:").strip()
+    text = re.sub(r"^[ \t]*[,:]?", "", rest[named.end() :]).strip()
     chosen = agents_of(named[0], agents)
     if not text:
         raise WrongArguments("The text is missing.")
