@@ -14,7 +14,7 @@ import { agents, fleet } from "../state/room";
 import { agentPanel, follow, show, showAirspace } from "../state/view";
 import { ago, counted, full, instant, span } from "../text/format";
 import type { Need, NeedAction } from "../types";
-import { attempt, Icon, toast, Words } from "../ui/bits";
+import { Icon, tell, toast, Words } from "../ui/bits";
 import { Who } from "../ui/proximity";
 import { standing, wanted } from "./notify";
 import { NotifyDialog } from "./notify_dialog";
@@ -66,7 +66,7 @@ function Card({ need }: { need: Need }) {
     requestAnimationFrame(backTo);
     if (!done) return setRefused(said);
     setAsks(null);
-    toast(said.replace(/`/g, "").split("\n")[0]!, undo ? { action: { label: "Undo", run: () => void attempt(takeBack(undo)) }, long: true } : {});
+    toast(said.replace(/`/g, "").split("\n")[0]!, undo ? { action: { label: "Undo", run: () => void tell(takeBack(undo)) }, long: true } : {});
   };
   const ends = instant(need.ends_at);
   const way = opens(need);
