@@ -57,6 +57,8 @@ def main(words: Sequence[str]) -> int:
             else ("apply", {"comment": args.apply, **undo})
         )
         done = ask_daemon(f"{url}/{what}", timeout_s=ANSWER_S, key=key, body={**author, **more})
+    except BrokenPipeError:
+        raise  # of whoever reads what is printed, and not of the room
     except HTTPError as error:
         return told_no(error, args.json)
     except (OSError, HTTPException, ValueError) as error:
