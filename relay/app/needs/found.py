@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from relay.airspace.advisories import table, wording
 from relay.airspace.advisories.rules.advisory import Advisory, Steering
@@ -34,8 +35,9 @@ MOST_OTHERS = 3
 MOST_ENTRIES, MOST_JOBS = 200, 100
 
 
-async def collisions(tx: Tx, agents: Iterable[str]) -> list[Need]:
-    """Open advisories about which a person can decide something, and has not."""
+async def collisions(tx: Tx, agents: Iterable[str], told: Collection[str] = ()) -> list[Need]:
+    """Open advisories about which a person can decide something, and has not. `told`: agents of which another need
+    says that they are set back."""
     names, found = frozenset(agents), []
     paused = {str(row["name"]) for row in await tx.all(Q.agents) if row["paused"]}
     make: Mapping[str, Callable[[str], actions.Action]] = {
@@ -43,8 +45,10 @@ async def collisions(tx: Tx, agents: Iterable[str]) -> list[Need]:
         "stop": lambda agent: actions.Stop((agent,)),
         "update": lambda agent: actions.TakeMain((agent,)),
     }
-    for advisory in (await table.load_state(tx)).advisories.values():
-        choices = advisory.choices(names) if advisory.open else ()
+    for stored in (await table.load_state(tx)).advisories.values():
+        others = {name: back for name, back in stored.set_back.items() if name not in told}
+        advisory = replace(stored, set_back=others)
+        choices = advisory.choices(names) if advisory.open and advisory.founded else ()
         if not choices or _settled(advisory, paused):
             continue
         # What does not merge any more is a need of its own: who has heard of the collision before it hears of that.

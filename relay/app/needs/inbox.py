@@ -15,6 +15,7 @@ from typing import Any
 from relay.app.needs import found, since, work
 from relay.app.needs.answered import answered_tasks
 from relay.app.needs.elsewhere import NeedsElsewhere
+from relay.app.needs.merges import merge_needs
 from relay.app.needs.need import Kind, Need
 from relay.app.needs.words import unheard
 from relay.base.durations import clock_time, parse_iso, rough_duration
@@ -65,11 +66,12 @@ class NeedsInbox:
         members = self._roster.members
         agents = await found.agent_needs(tx, members, now)
         questions = await found.questions(tx, members, now)
+        merges, told = await merge_needs(tx, members, now)
         return [
-            *await found.collisions(tx, members),
+            *await found.collisions(tx, members, told),
             *found.permissions(self._permissions.pending),
             *await work.approval_needs(tx),
-            *await work.conflict_needs(tx),
+            *merges,
             *agents,
             *await found.unanswered(tx, members, [need.about for need in agents], now),
             *await found.tasks(tx, self._board),
@@ -79,7 +81,6 @@ class NeedsInbox:
             *await work.handoff_needs(tx),
             *await work.exploration_needs(tx),
             *await found.held(tx),
-            *await work.not_landed(tx, members, now),
             *(await self.elsewhere.read(tx) if self.elsewhere else ()),
         ]
 
