@@ -53,7 +53,7 @@ COMMANDS = (
     ),
     Command(
         "/abort @AGENT",
-        "give up the merge of the main branch that relay began in an agent's worktree, and keep what stood in its files",
+        "give up the merge of the main branch that relay began in an agent's worktree; its files are kept",
         "/abort @CODEX",
         _of_one(actions.GiveUpMerge),
     ),
