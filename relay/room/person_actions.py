@@ -53,17 +53,22 @@ class PersonActions:
         self._board, self._config, self._clock = board, config, clock
 
     async def act(
-        self, action: Action, *, by: str, also: Callable[[Tx, Message], Awaitable[None]] | None = None
+        self,
+        action: Action,
+        *,
+        by: str,
+        also: Callable[[Tx, Message], Awaitable[None]] | None = None,
+        reply_to: str | None = None,
     ) -> Answer:
-        """Do what a person orders, and give the room's answer. `also`: what else is written with its message, where
-        it is one for agents."""
+        """Do what a person orders, and give the room's answer. Where it is a message for agents, `also`: what else is
+        written with it; `reply_to`: the id of the message that it answers."""
         for agent in action.named():
             # A turn may run on after its agent has left the configuration.
             if not (isinstance(action, Cancel) and self._reader.is_working(agent)):
                 self._reader.require_agent(agent)
         if isinstance(action, Steer | SendReview):
             # A message: its receipts are its answer.
-            posted = await self._poster.post(action.line(), name=by, also=also)
+            posted = await self._poster.post(action.line(), name=by, also=also, in_reply_to=reply_to)
             return Answer(True, f"Said to {', '.join(action.named())} ({references.message(posted.number)}).")
         id = ledger.new_id()
         with self._steward.answer_to(id) as answer:

@@ -302,6 +302,8 @@ export interface NeedAction {
 }
 export interface Need {
   id: string;
+  /** What people type for the id. */
+  short?: string;
   kind: string;
   at: string;
   about: string;

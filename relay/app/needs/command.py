@@ -88,7 +88,7 @@ def _listed(needs: Sequence[dict[str, Any]]) -> str:
         lines += [f"{safe_line(need['about'])}, {age} ago: {safe_line(need['text'], 400)}"]
         for action in need["actions"]:
             text = f' "<{action["asks"]}>"' if action["asks"] else ""
-            typed = command(f"inbox {need['id']} {action['name']}{text}").strip("`")
+            typed = command(f"inbox {need.get('short') or need['id']} {action['name']}{text}").strip("`")
             lines.append(f"  {safe_line(action['label'], 40):<28} {typed}")
         lines.append("")
     return "\n".join(lines).rstrip()

@@ -7,7 +7,9 @@ word; a need is gone when its wing says so. Each function gives the needs of one
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from relay.airspace.advisories import table, wording
 from relay.airspace.advisories.rules.advisory import Advisory, Steering
@@ -30,12 +32,16 @@ from relay.store.ports import Tx
 
 #: Other agents that a message is offered to.
 MOST_OTHERS = 3
-#: Entries among which a question of an agent's is looked for; jobs that ended badly.
-MOST_ENTRIES, MOST_JOBS = 200, 100
+#: Entries among which questions of agents are looked for, and questions of one agent; jobs that ended badly.
+MOST_ENTRIES, MOST_QUESTIONS, MOST_JOBS = 500, 3, 100
+#: Characters of a message, or of a task's title, that a button quotes.
+MOST_QUOTED = 30
+_ADDRESSED = re.compile(r"^(?:@[\w-]+[,:]?\s+)+")
 
 
-async def collisions(tx: Tx, agents: Iterable[str]) -> list[Need]:
-    """Open advisories about which a person can decide something, and has not."""
+async def collisions(tx: Tx, agents: Iterable[str], told: Collection[str] = ()) -> list[Need]:
+    """Open advisories about which a person can decide something, and has not. `told`: agents of which another need
+    says that they are set back."""
     names, found = frozenset(agents), []
     paused = {str(row["name"]) for row in await tx.all(Q.agents) if row["paused"]}
     make: Mapping[str, Callable[[str], actions.Action]] = {
@@ -43,8 +49,10 @@ async def collisions(tx: Tx, agents: Iterable[str]) -> list[Need]:
         "stop": lambda agent: actions.Stop((agent,)),
         "update": lambda agent: actions.TakeMain((agent,)),
     }
-    for advisory in (await table.load_state(tx)).advisories.values():
-        choices = advisory.choices(names) if advisory.open else ()
+    for stored in (await table.load_state(tx)).advisories.values():
+        others = {name: back for name, back in stored.set_back.items() if name not in told}
+        advisory = replace(stored, set_back=others)
+        choices = advisory.choices(names) if advisory.open and advisory.founded else ()
         if not choices or _settled(advisory, paused):
             continue
         # What does not merge any more is a need of its own: who has heard of the collision before it hears of that.
@@ -60,11 +68,14 @@ async def collisions(tx: Tx, agents: Iterable[str]) -> list[Need]:
             for choice in choices
             if not (choice.name == "stop" and choice.agent in paused)
         ]
-        buttons.append(later("Leave it", id))
+        # As the room says it: by the message that told of it.
+        name = references.message(advisory.number) if advisory.number else advisory.id[-6:]
+        said = ":".join(["advisory", name, *sorted(back)])
+        buttons.append(later("Leave it", said))
         since = max([advisory.resolved_at or advisory.opened_at, *(each.since for each in back.values())])
         about = " and ".join(advisory.part)
         line = sentence(wording.line(advisory))
-        found.append(Need(id, Kind.COLLISION, since, about, line, tuple(buttons), advisory.id))
+        found.append(Need(id, Kind.COLLISION, since, about, line, tuple(buttons), advisory.id, said=said))
     return found
 
 
@@ -109,7 +120,7 @@ def permissions(pending: Sequence[Pending], *, numbered: bool = True) -> list[Ne
     return found
 
 
-async def agent_needs(tx: Tx, members: Mapping[str, Member], now: float) -> list[Need]:
+async def agent_needs(tx: Tx, members: Mapping[str, Member], board: Board, now: float) -> list[Need]:
     """Agents whose circuit is open, and those whose budget is spent."""
     jobs = [Job.of_row(row) for row in await tx.all(Q.last_skips, limit=MOST_JOBS)]
     found = []
@@ -121,9 +132,7 @@ async def agent_needs(tx: Tx, members: Mapping[str, Member], now: float) -> list
         missed = [job for job in jobs if job.agent == name]
         if breaker.state is BreakerState.OPEN:
             latest = max(missed, key=lambda job: job.id, default=None)
-            others = await _others(tx, members, name, now)
-            open_still = latest is not None and not await _taken_over(tx, latest)
-            give = _give(await _message(tx, latest), others) if open_still else ()
+            give = () if latest is None else await _give(tx, latest, members, board, now)
             failed = next((job.error for job in missed if job.state is JobState.DEAD and job.error), "")
             text = f"It gets no work after {in_a_row(breaker.failures)}"
             if breaker.retry_at:
@@ -165,7 +174,9 @@ async def agent_needs(tx: Tx, members: Mapping[str, Member], now: float) -> list
     return found
 
 
-async def unanswered(tx: Tx, members: Mapping[str, Member], silent: Iterable[str], now: float) -> list[Need]:
+async def unanswered(
+    tx: Tx, members: Mapping[str, Member], silent: Iterable[str], board: Board, now: float
+) -> list[Need]:
     """Messages that an agent was asked and will not answer by itself. `silent`: agents of which another need says
     why."""
     apart, found = frozenset(silent), []
@@ -178,10 +189,9 @@ async def unanswered(tx: Tx, members: Mapping[str, Member], silent: Iterable[str
         message = await _message(tx, job)
         if message is None or await _taken_over(tx, job):
             continue
-        others = await _others(tx, members, job.agent, now)
         buttons = (
             NeedAction("retry", "Try again", actions.Retry(job.id, "job")),
-            *_give(message, others),
+            *await _give(tx, job, members, board, now),
             later("Leave it", f"job:{job.id}"),
         )
         state = "gave up on" if job.state is JobState.DEAD else "was skipped for"
@@ -222,36 +232,43 @@ async def tasks(tx: Tx, board: Board) -> list[Need]:
 
 
 async def questions(tx: Tx, agents: Iterable[str], now: float) -> list[Need]:
-    """Agents whose last answer to a person ends with a question that nobody has answered."""
-    names, answered, found = set(agents), set[str](), []
+    """Questions that agents' answers to people end with, and that no person has answered: by a later message to that
+    agent, or by a reply in the question's thread, which answers that one alone. What the agent says to other messages
+    meanwhile answers nothing; a later answer to the same message takes the question's place."""
+    names, answered, replied = set(agents), set[str](), set[tuple[str | None, str]]()
+    shown, seen, found = Counter[str](), set[tuple[str, str]](), list[Need]()
     rows = await tx.all(Q.messages_before, before=await events.last_pos(tx) + 1, limit=MOST_ENTRIES)
     said = [message_of_row(row) for row in rows]
     by_id = {message.id: message for message in said}
     for message in said:  # the newest first
+        speaker, about = message.speaker, message.in_reply_to or ""
         if message.kind == "human":
-            answered |= set(message.to)
-            about = by_id.get(message.in_reply_to or "")
-            if about is not None:
-                answered.add(about.speaker)
+            asked = by_id.get(about)
+            if about:
+                replied |= {(message.thread, name) for name in message.to}
+                replied |= {(message.thread, asked.speaker)} if asked is not None else set()
+            elif "given" not in message.meta:  # a task that is given answers no question
+                answered |= set(message.to)
             continue
-        if message.kind != "agent" or message.speaker not in names:
+        if message.kind != "agent" or speaker not in names:
             continue
-        names.discard(message.speaker)  # only what it said last counts
-        asked = by_id.get(message.in_reply_to or "")
-        question = question_of(message.body)
-        if not question or message.speaker in answered or (asked is not None and asked.kind != "human"):
+        question, asked = question_of(message.body), by_id.get(about)
+        same = {(speaker, key) for key in (about, question) if key}
+        news = not same & seen
+        seen |= same
+        if not question or not news or (asked is not None and asked.kind != "human"):
             continue
         at = parse_iso(message.ts)
-        if now - at > DAY_S:
+        over = speaker in answered or (message.thread, speaker) in replied
+        if over or now - at > DAY_S or shown[speaker] == MOST_QUESTIONS:
             continue
+        shown[speaker] += 1
         reference = references.message(message.number)
         buttons = (
-            NeedAction("answer", "Answer", actions.Steer((message.speaker,), ""), "text", "your answer"),
+            NeedAction("answer", "Answer", actions.Steer((speaker,), ""), "text", "your answer"),
             later("No answer", f"question:{reference}"),
         )
-        found.append(
-            Need(f"question:{reference}", Kind.QUESTION, at, message.speaker, question, buttons, reference)
-        )
+        found.append(Need(f"question:{reference}", Kind.QUESTION, at, speaker, question, buttons, reference))
     return found
 
 
@@ -303,25 +320,34 @@ async def held(tx: Tx) -> list[Need]:
     return [Need(f"held:{reference}", Kind.HELD, parse_iso(last.ts), about, text, buttons, reference)]
 
 
-async def _others(tx: Tx, members: Mapping[str, Member], name: str, now: float) -> list[str]:
-    """Other agents that would begin with it now."""
-    return list((await choice(tx, members, now, but=[name])).names[:MOST_OTHERS])
-
-
-async def _message(tx: Tx, job: Job | None) -> Message | None:
-    rows = [] if job is None else await tx.all(Q.messages_by_ids, ids=dumps([job.message_id]))
+async def _message(tx: Tx, job: Job) -> Message | None:
+    rows = await tx.all(Q.messages_by_ids, ids=dumps([job.message_id]))
     return message_of_row(rows[0]) if rows else None
 
 
-def _give(message: Message | None, others: Sequence[str]) -> tuple[NeedAction, ...]:
-    """Only what a person wrote goes to another agent."""
-    if message is None or message.kind != "human" or "claims" in message.meta:
+async def _give(
+    tx: Tx, job: Job, members: Mapping[str, Member], board: Board, now: float
+) -> tuple[NeedAction, ...]:
+    """To whom what this job was about can be given: a person's message, or the task that it gave. To nobody who has
+    it already, and never what another agent has begun."""
+    message = await _message(tx, job)
+    if message is None or message.kind != "human" or "claims" in message.meta or await _taken_over(tx, job):
         return ()
-    task = message.meta.get("given")
+    given, what, title = message.meta.get("given"), references.message(message.number), message.body
+    if isinstance(given, dict):
+        task = next((each for each in await board.list(tx) if each.number == given["number"]), None)
+        if task is None or task.given_to is not None or task.as_json()["status"] != "pending":
+            return ()
+        what, title = task.ref, task.title
 
     def to(other: str) -> actions.Action:
-        if isinstance(task, dict):
-            return actions.Give((int(task["number"]),), other)
-        return actions.Route((other,), message.number)
+        number = message.number
+        return actions.Give((given["number"],), other) if given else actions.Route((other,), number)
 
-    return tuple(NeedAction(f"give-{other}", f"Give to {other}", to(other)) for other in others)
+    asked = {str(row["agent"]) for row in await tx.all(Q.jobs_of_message, message_id=message.id)}
+    able = await choice(tx, members, now, but={job.agent, *asked})
+    said = f"{what} “{short(_ADDRESSED.sub('', title), MOST_QUOTED)}”"
+    return tuple(
+        NeedAction(f"give-{other}", f"Give {said} to {other}", to(other))
+        for other in able.names[:MOST_OTHERS]
+    )

@@ -37,3 +37,8 @@ class StopApp(OfAgent, InWorktrees, word="/app"):
 @dataclass(frozen=True)
 class SetUp(OfAgent, InWorktrees, word="/setup"):
     """Run the setup of an agent's worktree once more."""
+
+
+@dataclass(frozen=True)
+class GiveUpMerge(OfAgent, InWorktrees, word="/abort"):
+    """Give up the merge of the main branch that relay began in an agent's worktree."""

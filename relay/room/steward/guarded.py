@@ -38,6 +38,7 @@ GUARDED = (
     | actions.RunApp
     | actions.StopApp
     | actions.SetUp
+    | actions.GiveUpMerge
     | actions.Give
     | actions.EditTasks
     | actions.MoveTask
@@ -68,6 +69,7 @@ OUTSIDE = (
     | actions.RunApp
     | actions.StopApp
     | actions.SetUp
+    | actions.GiveUpMerge
 )
 #: Of these: what concerns the one who asks, and no agent.
 OWN = actions.ShowReview | actions.MarkReviewed | actions.ShowSince

@@ -80,7 +80,13 @@ def test_a_file_with_several_names_counts_once_together(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "action",
-    [actions.ShowApps(), actions.RunApp("AVA"), actions.StopApp("AVA"), actions.SetUp("AVA")],
+    [
+        actions.ShowApps(),
+        actions.RunApp("AVA"),
+        actions.StopApp("AVA"),
+        actions.SetUp("AVA"),
+        actions.GiveUpMerge("AVA"),
+    ],
     ids=lambda action: action.line(),
 )
 def test_an_action_is_what_its_line_means(action: actions.Action) -> None:

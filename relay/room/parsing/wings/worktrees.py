@@ -1,11 +1,11 @@
-"""`/app` and `/setup`: from what a person types to an action.
+"""`/app`, `/setup` and `/abort`: from what a person types to an action.
 
 Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from relay.model import actions
 from relay.model.actions import Action
@@ -29,12 +29,16 @@ def app(rest: str, agents: Sequence[str]) -> Action:
     return _VERBS[verbs[0].lower().rstrip(".!")](chosen[0])
 
 
-def set_up(rest: str, agents: Sequence[str]) -> Action:
-    """Raises WrongArguments."""
-    chosen = agents_of(rest, agents)
-    if len(chosen) != 1:
-        raise WrongArguments("Say whose worktree, one agent at a time.")
-    return actions.SetUp(chosen[0])
+def _of_one(make: Callable[[str], Action]) -> Callable[[str, Sequence[str]], Action]:
+    """For an action on one agent's worktree."""
+
+    def parse(rest: str, agents: Sequence[str]) -> Action:
+        chosen = agents_of(rest, agents)
+        if len(chosen) != 1:
+            raise WrongArguments("Say whose worktree, one agent at a time.")
+        return make(chosen[0])
+
+    return parse
 
 
 COMMANDS = (
@@ -44,5 +48,13 @@ COMMANDS = (
         "/app @CODEX run",
         app,
     ),
-    Command("/setup @AGENT", "run the setup of an agent's worktree again", "/setup @CODEX", set_up),
+    Command(
+        "/setup @AGENT", "run the setup of an agent's worktree again", "/setup @CODEX", _of_one(actions.SetUp)
+    ),
+    Command(
+        "/abort @AGENT",
+        "give up the merge of the main branch that relay began in an agent's worktree; its files are kept",
+        "/abort @CODEX",
+        _of_one(actions.GiveUpMerge),
+    ),
 )
