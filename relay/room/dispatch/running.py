@@ -1,6 +1,8 @@
 """The turns that run in this process: who can see them, and how one is ended early.
 
-Invariant: a turn that a person has cancelled is not interrupted, and a turn is interrupted for one advice at a time.
+Invariants:
+- a turn that a person has cancelled is not interrupted, and a turn is interrupted for one advice at a time;
+- who cancels takes back what was said before, and nothing that was said since.
 """
 
 from __future__ import annotations
@@ -63,7 +65,8 @@ class TurnHooks:
 
 @dataclass(slots=True)
 class RunningTurn:
-    """A turn under way. `stopped_by` is the person who cancelled it, `advice` what it is interrupted for. `inbox`:
+    """A turn under way. `stopped_by` is the person who cancelled it, and what was said from the room's number
+    `before` on (None: nothing) is not taken back with it; `advice` is what it is interrupted for. `inbox`:
     what it is told; `news`: something was said in the room."""
 
     plan: Plan
@@ -80,6 +83,7 @@ class RunningTurn:
     #: Its last tool, with what it is used for.
     tool: str = ""
     stopped_by: str | None = None
+    before: int | None = None
     advice: str = ""
     #: It ended because of the advice.
     cut_off: bool = False
@@ -98,8 +102,8 @@ class RunningTurns:
         #: The daemon stops: no turn is interrupted any more, since none begins again.
         self.stopping = False
         self._logs: dict[str, deque[dict[str, str]]] = {}
-        #: Jobs that were cancelled between their claim and the start of their turn, and by whom.
-        self._cancelled: dict[int, str] = {}
+        #: By agent: the turn that was cancelled between its claim and its start, as `cancel` was called.
+        self._cancelled: dict[str, tuple[str, int, float | None, int | None]] = {}
 
     @property
     def jobs(self) -> set[int]:
@@ -108,28 +112,39 @@ class RunningTurns:
 
     def begin(self, plan: Plan, task: asyncio.Task[None]) -> None:
         """The task of a claimed turn was made. It is cancelled if one of its jobs was cancelled meanwhile."""
-        self.by_agent[plan.agent] = RunningTurn(plan, task)
-        by = next((self._cancelled[job.id] for job in plan.jobs if job.id in self._cancelled), None)
-        self._cancelled.clear()
-        if by is not None:
-            self.cancel(plan.agent, by)
+        turn = self.by_agent[plan.agent] = RunningTurn(plan, task)
+        cancelled = self._cancelled.pop(plan.agent, None)
+        if cancelled is not None:
+            by, job, began, before = cancelled
+            # A job that is tried again later is not the turn that was meant.
+            if job in turn.jobs and began in (None, plan.started_at):
+                self.cancel(plan.agent, by, before=before)
 
     def end(self, agent: str) -> None:
         self.by_agent.pop(agent).over.set()
 
-    def cancel(self, agent: str, by: str, job: int | None = None) -> bool:
-        """End the running turn of an agent, with `job` only if it is at that job; False when it has none.
+    def cancel(
+        self,
+        agent: str,
+        by: str,
+        job: int | None = None,
+        began: float | None = None,
+        before: int | None = None,
+    ) -> bool:
+        """End the running turn of an agent, with `job` only if it is at that job; False when it has none. `before`:
+        those of its messages that have this room's number or a later one wait for the next turn.
 
-        A turn that is claimed and has not begun is ended as soon as it would begin.
+        A turn that is claimed and has not begun is ended as soon as it would begin, if it is of the claim `began`.
         """
         turn = self.by_agent.get(agent)
         if turn is None:
             if job is not None:
-                self._cancelled[job] = by
+                self._cancelled[agent] = (by, job, began, before)
             return False
         if turn.stopped_by is not None or (job is not None and job not in turn.jobs):
             return False
-        turn.stopped_by = by
+        turn.stopped_by, turn.before = by, before
+        turn.inbox.close()
         turn.task.cancel()
         return True
 

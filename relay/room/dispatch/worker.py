@@ -287,7 +287,7 @@ class WorkerPool:
             return Outcome(interrupted=True, detail="cut off for an advisory", advice=whole_text(turn.advice))
         if by is None:
             return Outcome(interrupted=True, detail="cut off by a stop of the daemon")
-        return Outcome(failure=FailureClass.CANCELLED, detail=f"cancelled by {by}")
+        return Outcome(failure=FailureClass.CANCELLED, detail=f"cancelled by {by}", before=turn.before)
 
     async def _record(self, plan: Plan, outcome: Outcome) -> None:
         """A turn that has an outcome records it, also when it is cancelled now."""
