@@ -125,7 +125,7 @@ async def _answer(tx: Tx, plan: Plan, outcome: Outcome, *, now: float, answer_id
         meta["usage"] = outcome.usage.as_json()
     if outcome.truncated:
         meta["truncated"] = True
-    if outcome.changes is not None:
+    if outcome.changes is not None and outcome.changes.files:
         meta["worktree"] = outcome.changes.as_json()
     if plan.given.memories:
         meta["memories"] = [dict(memory) for memory in plan.given.memories]
