@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from relay.base.durations import now_iso
 from relay.model import Changes, Inbox, Location, Message, Workplace
@@ -93,6 +94,17 @@ class RunningTurn:
     def jobs(self) -> frozenset[int]:
         return frozenset(job.id for job in self.plan.all_jobs)
 
+    def stream(self, text: str, offset: int, tool: str = "") -> dict[str, Any]:
+        """A piece of its answer, as docs/http.md has a `stream`. `offset`: of `text`, in UTF-16 units."""
+        data = {
+            "job": self.plan.primary.id,
+            "agent": self.plan.agent,
+            "message_id": self.plan.asked.id,
+            "text": whole_text(text),
+            "offset": offset,
+        }
+        return {**data, "tool": tool} if tool else data
+
 
 class RunningTurns:
     """The running turn of each agent, and the last lines of each agent's log."""
@@ -109,6 +121,15 @@ class RunningTurns:
     def jobs(self) -> set[int]:
         """The jobs whose turns run here."""
         return {job for turn in self.by_agent.values() for job in turn.jobs}
+
+    def streams(self) -> list[dict[str, Any]]:
+        """What the running turns have said so far: of each one piece, from the beginning. Not of those whose end is
+        being recorded, since their answers may stand in the room already."""
+        return [
+            turn.stream("".join(turn.text), 0, turn.tool)
+            for turn in self.by_agent.values()
+            if (turn.length or turn.tool) and not turn.over_soon
+        ]
 
     def begin(self, plan: Plan, task: asyncio.Task[None]) -> None:
         """The task of a claimed turn was made. It is cancelled if one of its jobs was cancelled meanwhile."""
