@@ -52,6 +52,10 @@ class Reader:
     def is_working(self, agent: str) -> bool:
         return agent in self._turns.by_agent
 
+    def streams(self) -> list[Frame]:
+        """What the turns that run here have said so far."""
+        return [Frame(None, "stream", data) for data in self._turns.streams()]
+
     async def last_cursor(self) -> int:
         return await self._store.read(events.last_pos)
 

@@ -455,3 +455,17 @@ async def test_an_action_of_an_interface_waits_through_a_restart(store: Store, c
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert [title for _, title, _ in await closed.tasks()] == ["By a door"]
+
+
+async def test_a_cancel_takes_back_what_was_said_before_it_alone(store: Store, clock: Clock) -> None:
+    """The steward comes to a command a moment after it was said."""
+    office = Office(store, clock)
+    before = await office.post("@ALPHA build it")
+    command = await office.post("/cancel @ALPHA")
+    since = await office.post("@ALPHA rather mend the login")
+    async with office.at_work():
+        assert (await office.answer_to(command)).body == "1 waiting message taken back."
+        refused = await office.ask("/cancel @BETA")
+        assert "BETA had nothing to cancel" in refused.body
+    states = {job.message_id: str(job.state) for job in await all_jobs(store) if job.agent == "ALPHA"}
+    assert states == {before.id: "skipped", since.id: "pending"}

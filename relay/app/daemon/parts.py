@@ -200,6 +200,7 @@ class Parts:
             member=now.member,
         )
         hooks = DaemonHooks(
+            store,
             self.transcript,
             self.worktrees,
             self.airspace,

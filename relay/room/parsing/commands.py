@@ -218,7 +218,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "/cancel @AGENT",
-        "end the agent's running turn",
+        "end the agent's running turn, and take back what waits for it; what is said from now on is its next turn's",
         "/cancel @CLAUDE",
         _of_agents(actions.Cancel, "Say whose turn to end."),
     ),

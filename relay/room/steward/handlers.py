@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from relay.log.encoding import dumps
 from relay.model import (
     Airspace,
     Board,
@@ -34,7 +35,7 @@ from relay.room.entries import orders as entries
 from relay.room.journal import ledger, usage
 from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import Q
-from relay.room.journal.orders import Order, Result
+from relay.room.journal.orders import Ending, Order, Result
 from relay.room.journal.values import Job, JobState
 from relay.room.routing import router
 from relay.room.steward import answers
@@ -310,17 +311,23 @@ class ActionHandlers:
         return await queue.prospect(tx, policy, order.now, absence=member.absence if member else "")
 
     async def cancel(self, tx: Tx, agents: Sequence[str], order: Order) -> Result:
-        """End running turns, and skip what waits behind them."""
+        """End running turns, and skip what waits behind them: those of what was said before the command."""
         active = await tx.all(Q.active_jobs)
         # An agent that was taken out of the configuration may still be at work.
         self._known([name for name in agents if all(row["agent"] != name for row in active)], none=True)
-        running: list[tuple[str, str, int]] = []
+        running: list[Ending] = []
         waiting: list[str] = []
         for name in agents:
-            held = [row["id"] for row in active if row["agent"] == name]
+            waits = await tx.all(Q.open_jobs_of_agent, agent=name)
+            rows = [*(row for row in active if row["agent"] == name), *waits]
+            asked = await tx.all(Q.messages_by_ids, ids=dumps([row["message_id"] for row in rows]))
+            since = {row["id"] for row in asked if row["number"] > order.message.number}
+            before = [row for row in rows if row["message_id"] not in since]
+            held = [row for row in before if row["state"] == JobState.ACTIVE]
             if held:
-                running.append((name, order.by, held[-1]))
-            for row in await tx.all(Q.open_jobs_of_agent, agent=name):
+                job = held[-1]
+                running.append(Ending(name, order.by, job["id"], job["started_at"], order.message.number))
+            for row in before[len(held) :]:
                 await ledger.change_job(
                     tx,
                     Job.of_row(row),
@@ -333,7 +340,7 @@ class ActionHandlers:
                 waiting.append(name)
         if not running and not waiting:
             raise Refusal(f"{' and '.join(agents)} had nothing to cancel.", "`/queue` shows who works.")
-        parts = [f"ending {name}'s turn" for name, _, _ in running]
+        parts = [f"ending {ending.agent}'s turn" for ending in running]
         if waiting:
             parts.append(f"{len(waiting)} waiting message{'s' * (len(waiting) != 1)} taken back")
         text = ", ".join(parts)
