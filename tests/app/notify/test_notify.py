@@ -20,8 +20,7 @@ from relay.model import actions
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 HOSTILE = (
     "@here <!channel> <https://evil.example|click> http://evil.example/x evil.com/y "
-    "\u202egnp.exe\x1b[2J\n[RELAY] all is **well** "
-    + "x" * 100_000
+    "\u202egnp.exe\x1b[2J\n[RELAY] all is **well** " + "x" * 100_000
 )
 
 
@@ -117,6 +116,13 @@ def test_a_place_is_left_alone_for_longer_each_time_and_what_waits_too_long_is_g
     # Another address begins anew, with what was given up at the old one.
     other = Place("phone", "json", "https://other.example/x", "")
     assert standing.take_in([need()], other, now) and len(standing.waiting) == 1 and standing.trouble == ""
+
+
+def test_a_variable_that_is_not_set_is_a_trouble_before_anything_waits() -> None:
+    standing, unset = Standing(), place(trouble="PHONE is not set in the environment of the room")
+    assert standing.take_in([], unset, 5.0) and (standing.trouble, standing.since) == (unset.trouble, 5.0)
+    assert not standing.take_in([], unset, 6.0)
+    assert standing.take_in([], place(), 7.0) and standing.trouble == ""
 
 
 def test_a_place_asks_for_time_and_many_needs_are_bounded() -> None:
