@@ -146,6 +146,10 @@ class GoFirst(OfAgent, word="/first"):
     """This agent goes first where its work collides with another's."""
 
 
+class RetryAll(OfAgent, word="/retry"):
+    """Try again all that the agent did not answer in the last day."""
+
+
 @dataclass(frozen=True)
 class DeclareIntent(OfAgent, word="/intent"):
     """What an agent is about to touch; no paths = nothing any more."""

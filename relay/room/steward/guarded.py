@@ -8,6 +8,7 @@ from relay.model import actions
 GUARDED = (
     actions.Route
     | actions.Retry
+    | actions.RetryAll
     | actions.Resume
     | actions.TryNow
     | actions.Continue

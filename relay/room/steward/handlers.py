@@ -40,7 +40,7 @@ from relay.room.journal.values import Job, JobState
 from relay.room.routing import router
 from relay.room.steward import answers
 from relay.room.steward.guarded import GUARDED, OUTSIDE, OWN, QUOTED
-from relay.room.steward.meant import jobs_of, message_of, refuse_deleted
+from relay.room.steward.meant import given_up, jobs_of, message_of, refuse_deleted
 from relay.room.steward.overview import Overview
 from relay.room.steward.tasks import TaskActions
 from relay.store.ports import Tx
@@ -134,6 +134,9 @@ class ActionHandlers:
                 return await self.route(tx, await message_of(tx, number), list(agents), order)
             case actions.Retry(number, of):
                 return await self.retry(tx, await jobs_of(tx, number, of), order)
+            case actions.RetryAll(agent):
+                missed = await given_up(tx, [agent], order.now)
+                return await self.retry(tx, [job for job, _ in reversed(missed)], order)
             case actions.Cancel(agents):
                 return await self.cancel(tx, agents, order)
             case actions.Pause(agents):
@@ -273,7 +276,9 @@ class ActionHandlers:
             waits += [f"{job.agent}: {prospect.why}."] if prospect.why else []
         if not tried:
             raise Refusal(" ".join(dict.fromkeys(refused)), "`/who` shows how the agents are.")
-        return Result(" ".join([f"Trying again: {listed(tried)}.", *dict.fromkeys([*waits, *refused])]))
+        names = list(dict.fromkeys(tried))
+        many = f" ({len(tried)} messages)" if len(tried) > len(names) else ""
+        return Result(" ".join([f"Trying again: {listed(names)}{many}.", *dict.fromkeys([*waits, *refused])]))
 
     async def try_now(self, tx: Tx, agents: Sequence[str], order: Order) -> Result:
         """The one attempt of an open circuit, at once: with the latest message that the agent could not answer."""
