@@ -84,7 +84,7 @@ class Cancel(OfAgents, word="/cancel"):
 
 
 class Stop(OfAgents, word="/stop"):
-    """End the running turns of these agents, take back what waits, and start no new ones."""
+    """End the running turns of these agents, and start no new ones: messages wait."""
 
 
 class Pause(OfAgents, word="/pause"):

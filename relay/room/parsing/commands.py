@@ -238,7 +238,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "/stop @AGENT",
-        "end the agent's turn, cancel what waits for it, and start no new one (`/resume` lets it go on)",
+        "end the agent's turn, and start no new one: its messages wait until `/resume`",
         "/stop @CODEX",
         _of_agents(actions.Stop, "Say which agent to stop."),
     ),

@@ -315,8 +315,11 @@ class ActionHandlers:
         member = self._roster.members.get(policy.agent)
         return await queue.prospect(tx, policy, order.now, absence=member.absence if member else "")
 
-    async def cancel(self, tx: Tx, agents: Sequence[str], order: Order) -> Result:
-        """End running turns, and skip what waits behind them: those of what was said before the command."""
+    async def cancel(
+        self, tx: Tx, agents: Sequence[str], order: Order, *, waiting_too: bool = True
+    ) -> Result:
+        """End running turns, and (`waiting_too`) skip what waits behind them: those of what was said before the
+        command."""
         active = await tx.all(Q.active_jobs)
         # An agent that was taken out of the configuration may still be at work.
         self._known([name for name in agents if all(row["agent"] != name for row in active)], none=True)
@@ -332,7 +335,7 @@ class ActionHandlers:
             if held:
                 job = held[-1]
                 running.append(Ending(name, order.by, job["id"], job["started_at"], order.message.number))
-            for row in before[len(held) :]:
+            for row in before[len(held) :] if waiting_too else ():
                 await ledger.change_job(
                     tx,
                     Job.of_row(row),
@@ -352,17 +355,17 @@ class ActionHandlers:
         return Result(f"{text[0].upper()}{text[1:]}.", cancel=tuple(running))
 
     async def stop(self, tx: Tx, agents: Sequence[str], order: Order) -> Result:
-        """End running turns, skip what waits, and give these agents no new turn."""
+        """End running turns, and give these agents no new turn: what waits goes on waiting."""
         names = self._known(agents)
         await self.pause(tx, names, order)
         try:
-            done = await self.cancel(tx, names, order)
+            done = await self.cancel(tx, names, order, waiting_too=False)
         except Refusal:
-            # Nothing runs and nothing waits: then it is only kept from beginning anew.
+            # Nothing runs: then it is only kept from beginning anew.
             done = Result("")
         ended = f" {done.text}" if done.text else ""
         again = f"/resume {' '.join(f'@{name}' for name in names)}"
-        text = f"{order.by} stopped {listed(names)}.{ended} New messages wait until `{again}`."
+        text = f"{order.by} stopped {listed(names)}.{ended} Messages wait until `{again}`."
         return Result(text, cancel=done.cancel)
 
     async def pause(self, tx: Tx, agents: Sequence[str], order: Order) -> Result:
