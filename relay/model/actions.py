@@ -46,7 +46,15 @@ from relay.model.orders.verification import (
     Verify,
     Verifying,
 )
-from relay.model.orders.worktrees import GiveUpMerge, InWorktrees, RunApp, SetUp, ShowApps, StopApp
+from relay.model.orders.worktrees import (
+    GiveUpMerge,
+    InWorktrees,
+    RunApp,
+    SetUp,
+    ShowApps,
+    ShowOutput,
+    StopApp,
+)
 
 
 class ShowWho(Action, word="/who"):

@@ -53,7 +53,7 @@ from relay.app.wiring.memory.turn_memories import TurnMemories
 from relay.app.wiring.room_actions import TimelineActions
 from relay.app.wiring.timeline import TimelineRecording
 from relay.app.wiring.timeline_journal import TimelineJournal
-from relay.app.worktrees.desk import ShownApps
+from relay.app.worktrees.desk import IN_WORKTREES, ShownApps
 from relay.base.durations import now_iso
 from relay.base.git_checkouts import top_of
 from relay.config.settings import LiveSettings, Settings
@@ -251,6 +251,7 @@ class Parts:
         self.services.conflicts.standing = self.conflict_service.standing
         self.reload = Reload(settings, self)
         self.needs = NeedsInbox(self.roster, self.turns, board, self.permissions, settings, clock=clock)
+        self.needs.desk = self.worktrees.desk
         if not self.fleet.alone:
             self.needs.elsewhere = NeedsElsewhere(store, self.fleet, self.live, self.needs.own)
         self.teller = Teller(
@@ -274,7 +275,7 @@ class Parts:
                 actions.RaiseBudget: BudgetOrders(self.reload),
                 actions.ShowSince: SinceOrders(store, self.needs, clock),
                 **dict.fromkeys(REVIEWING, self.reviews),
-                **dict.fromkeys((actions.RunApp, actions.StopApp, actions.SetUp), self.worktrees.desk),
+                **dict.fromkeys(IN_WORKTREES, self.worktrees.desk),
             },
             orders={
                 actions.Exploring: ExplorationActions(settings, registry),

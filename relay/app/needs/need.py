@@ -35,6 +35,8 @@ class Kind(StrEnum):
     EXPLORATION = "exploration"
     HELD = "held"
     NOT_LANDED = "not_landed"
+    SETUP_FAILED = "setup_failed"
+    APP_ENDED = "app_ended"
 
     @property
     def urgent(self) -> bool:

@@ -62,7 +62,9 @@ export async function takeBack(command: string): Promise<{ reason?: string }> {
 }
 
 onFrames((frames) => {
-  if (frames.some((frame) => !QUIET.has(frame.type))) list.soon();
+  // What runs in a worktree is told often: it is of interest while the inbox says that it does not run.
+  const runs = needs.peek().some((need) => need.kind === "setup_failed" || need.kind === "app_ended");
+  if (frames.some((frame) => !QUIET.has(frame.type) || (runs && frame.type === "worktree"))) list.soon();
 });
 onEntries(() => list.soon());
 onLive(() => void list.now());
