@@ -182,6 +182,8 @@ export interface Agent {
   enabled: boolean;
   paused: boolean;
   installed: boolean;
+  /** It is not installed since its own file has a fault: `detail` says which. */
+  broken?: boolean;
   detail: string;
   fix: string;
   version: string;

@@ -54,6 +54,7 @@ async def agents_json(
                 "heard_at": iso(member.heard_at),
                 "paused": bool(member.name in states and states[member.name]["paused"]),
                 "installed": member.installed,
+                "broken": member.broken,
                 "detail": member.detail,
                 "fix": member.fix,
                 "version": member.version,

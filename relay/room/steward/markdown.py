@@ -45,6 +45,7 @@ def lacking(agent: AgentView) -> str:
     """What an agent that is not installed lacks, and the command that mends it."""
     # A local model's program may well be installed; what it lacks is in the detail.
     what = "is not available" if agent.kind == "ollama" else "is not installed"
+    what = "is broken" if agent.broken else what
     detail = f" ({sentence(agent.detail).rstrip('.')})" if agent.detail else ""
     program = agent.program
     fix = agent.fix or (program.install if program else "")

@@ -42,6 +42,8 @@ class AgentView:
     kind: str = "command"
     preset: str = ""
     installed: bool = True
+    #: What it lacks is no program: its own file has a fault.
+    broken: bool = False
     detail: str = ""
     fix: str = ""
     enabled: bool = True

@@ -49,7 +49,7 @@ export function healthLine(agent: Agent, at: number, short = false): string {
     return `circuit open${retry && retry > at ? `${short ? " " : ", retry in "}${span(retry - at)}` : ""}`;
   }
   if (state === "parked") return `${short ? "limited" : "rate limited"} until ${moment(agent.parked_until, at)}`;
-  return HEALTH_WORDS[state];
+  return state === "missing" && agent.broken ? "broken" : HEALTH_WORDS[state];
 }
 
 export function Dot({ state }: { state: Health }) {
