@@ -102,7 +102,9 @@ def _listed(told: Mapping[str, Any], person: str) -> str:
     files = told["files"]
     head = f"{told['branch']} of {told['agent']} against {told['into'] or 'the main branch'}"
     if not files:
-        return f"{head}: no change."
+        from relay.app.review.reviews import landed
+
+        return f"{head}: no change." + (f" {landed(told['landed'])}" if told["landed"] else "")
     added, removed = (sum(file[side] for file in files) for side in ("insertions", "deletions"))
     done = sum(file["reviewed"] for file in files)
     many = f"{len(files)} file{'s' * (len(files) != 1)}"

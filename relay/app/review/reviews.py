@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
+from relay.airspace.worktrees.lifecycle import is_ancestor
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
-from relay.airspace.worktrees.view import difference, looked_for, missing
+from relay.airspace.worktrees.view import MOST_DIFF, difference, looked_for, missing
 from relay.app.review import journal
 from relay.app.review.comments import NEW, Comment, Wanted, lines_of, place, quote, refused, said
 from relay.app.review.journal import SentComment, content_of
 from relay.app.review.suggestions import Suggestions
 from relay.base.terminal_text import safe_line
 from relay.config.settings import LiveSettings
+from relay.git.diff import unified
 from relay.git.run import Git, GitError
 from relay.model import Fault, Message, Refusal, references
 from relay.model.actions import ApplySuggestion, MarkReviewed, SendReview, ShowReview
@@ -54,7 +57,26 @@ class Reviews:
         told["comments"] = [] if path else await self._comments(worktree, told)
         told["editor"] = self._settings.current.ui.editor
         told["own"], told["working"] = worktree.own, name in self._registry.turn_trees
+        told["landed"] = None if told["files"] else await self._landed(worktree)
         return told
+
+    async def _landed(self, worktree: TrackedWorktree) -> Json | None:
+        """The last landing of an agent whose branch has nothing more: `{commit, at, by, into, method, files, diff,
+        truncated}`, `diff` what it brought; None: there is none that the main branch still has. Raises Refusal."""
+        name, target = worktree.name, await self._registry.target()
+        landing = await self._registry.room.landed(name)
+        if landing is None or target is None or self._registry.main is None:
+            return None
+        commit, git = landing.commit, self._registry.scratch.git(self._registry.main)
+        try:
+            if not await is_ancestor(git, commit, target.commit):
+                return None
+            text, truncated = await unified(git, f"{commit}^1", commit, MOST_DIFF)
+        except GitError as error:
+            raise Refusal(f"git could not show what landed: {error}.", "", Fault.BUSY) from error
+        told = asdict(landing)
+        told["method"] = "squash" if told.pop("squash") else "merge"
+        return {**told, "diff": text, "truncated": truncated}
 
     async def carry_out(
         self, action: ShowReview | MarkReviewed | ApplySuggestion, *, by: str, source_key: str
@@ -216,6 +238,16 @@ def _stand(blobs: Mapping[tuple[str, str], bytes], sent: Sequence[SentComment]) 
     return places
 
 
+def landed(told: Mapping[str, Any]) -> str:
+    """That the work has landed: when, as which commit, and how to see it. Pure."""
+    commit = told["commit"][:9]
+    as_one = " as one commit" if told["method"] == "squash" else ""
+    return (
+        f"It landed on {told['into']}{as_one} at {told['at'][:16].replace('T', ' ')} UTC, as {told['by']} asked: "
+        f"commit {commit}. `git show -m --first-parent {commit}` shows it."
+    )
+
+
 def shown(told: Mapping[str, Any], person: str) -> str:
     """What the room says of a branch: its files with the marks of a person, and the comments that stand. Pure."""
     files, comments = told["files"], told["comments"]
@@ -226,7 +258,7 @@ def shown(told: Mapping[str, Any], person: str) -> str:
     many = f"{len(files)} file{'s' * (len(files) != 1)}"
     head = f"`{told['branch']}` of {told['agent']} against {into} ({told['base'][:9]}): "
     if not files:
-        return f"{head}no change."
+        return f"{head}no change." + (f" {landed(told['landed'])}" if told["landed"] else "")
     lines = [f"{head}{many}, +{added} -{removed}. {person} has reviewed {done}.{beside}", ""]
     for file in files[:MOST_NAMED]:
         was = f", was {code_span(file['old_path'])}" if file["old_path"] else ""
