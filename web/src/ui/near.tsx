@@ -4,7 +4,8 @@ import { airspace, linkKey, nearest, other, warningsOf, why } from "../state/air
 import { showAirspace, showReview, showWorktree } from "../state/view";
 import { worktreeFor } from "../state/worktrees";
 import { Diffstat } from "./diffstat";
-import { LevelChip, Who } from "./proximity";
+import { LevelChip } from "./advisory";
+import { Who } from "./proximity";
 import { AgentMark } from "./verified";
 import "../style/near.css";
 
