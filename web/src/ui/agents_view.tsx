@@ -1,6 +1,7 @@
 /** The agents in full: their view, and the panel of one. Loaded when the first of them is opened. */
 
 import "../style/views.css";
+import "../style/panel.css";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api_views";
 import { locks } from "../state/locks";
@@ -16,7 +17,8 @@ import { said } from "../text/usage";
 import type { Agent, Meter, TokenMeter } from "../types";
 import { Last } from "./doing";
 import { DISPATCHER_WORDS, Dot, health, healthLine } from "./agents";
-import { attempt, Avatar, Copyable, hued, Icon, IconButton, tell, toast, Words } from "./bits";
+import { attempt, Avatar, hued, Icon, IconButton, tell, toast, Words } from "./bits";
+import { Copyable } from "./copyable";
 import { PermissionCard } from "./permissions";
 import { FleetCards } from "./fleet_cards";
 import { Whereabouts } from "./near";
