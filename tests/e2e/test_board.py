@@ -183,6 +183,8 @@ async def test_a_task_is_given_and_shows_what_it_led_to(tmp_path: Path) -> None:
         assert ran.code == 0 and "gave t4 to AVA" in ran.out, ran.all
         ran = await told.relay("work", "give", "t4", "nobody")
         assert ran.code == 1 and "no agent nobody" in ran.err, ran.all
+        ran = await told.relay("work", "give", "t4", "nobody", "--json")
+        assert ran.code == 1 and json.loads(ran.out)["error"]["message"] in ran.err, ran.all
         ran = await told.relay("work", "edit", "t4", "--title", "Rake the leaves", "--description", "All.")
         assert ran.code == 0, ran.all
         renamed = await task(told, 4)

@@ -11,9 +11,8 @@ from relay.app.needs.inbox import NeedsInbox
 from relay.app.needs.need import Kind, Need, meant
 from relay.app.needs.since import line
 from relay.faces.http.requests.errors import answer
-from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Query
-from relay.faces.http.requests.reader import RequestReader
+from relay.faces.http.requests.reader import RequestReader, only_person
 from relay.model import Fault, Refusal
 from relay.model.actions import Steer
 from relay.room.journal.pages import row_at
@@ -55,9 +54,7 @@ class NeedRoutes:
         """`{name, action, text?}` -> `{success, reason, undo}`. `undo`: the command that takes it back, or null. 404:
         nothing needs anybody by that id any more."""
         body = await self._reader.body(request, "action", "text")
-        if not request[CREDENTIAL].person:
-            message = "Only a person acts on the inbox, and this is an agent's key."
-            raise Refusal(message, "Use the room's token.", Fault.FORBIDDEN, "scope")
+        only_person(request, "acts on the inbox")
         id, name, text = request.match_info["need"], body.text("action"), body.maybe_text("text")
         if (need := meant(await self._needs(), id)) is None:
             raise Refusal(
