@@ -25,7 +25,7 @@ from relay.app.worktrees.commands import command_env, run_to_end
 from relay.app.worktrees.copying import Copied, copy_files
 from relay.app.worktrees.live_output import LiveOutput
 from relay.app.worktrees.ports import PortRange, first_port, free_range
-from relay.app.worktrees.record import MOST_OUTPUT, MOST_REASON, Setup, WorktreeRecord
+from relay.app.worktrees.record import MOST_OUTPUT, MOST_REASON, Setup, WorktreeRecord, last_lines
 from relay.base.durations import now_iso
 from relay.config.airspace import WorktreeSettings
 from relay.config.command_line import command
@@ -232,7 +232,7 @@ class WorktreeSetups:
                 lines += [
                     "The end of what it printed:",
                     "",
-                    *(f"    {line}" for line in _last(setup.output, 10)),
+                    *(f"    {line}" for line in last_lines(setup.output, 10)),
                 ]
         if setup.notes:
             lines += ["These files were not copied into it:", *(f"- {note}" for note in setup.notes)]
@@ -396,7 +396,7 @@ class WorktreeSetups:
             return False
         reason, output = await self._begin("archive", worktree, self._archive)
         if reason:
-            last = _last(output, 1)
+            last = last_lines(output, 1)
             raise Refusal(
                 f"`archive` failed in the worktree of {worktree.name}, so nothing is {done}: {reason}."
                 + (f" Its last line: {code_span(last[0])}." if last else ""),
@@ -437,7 +437,7 @@ def _said(agent: str, setup: Setup) -> str:
     """What the room is told of a setup that is not as it should be; "" = nothing."""
     parts = []
     if setup.state == "failed":
-        last = _last(setup.output, 1)
+        last = last_lines(setup.output, 1)
         again = command(f"worktrees setup {agent}")
         parts.append(f"The setup of {agent}'s worktree failed: {setup.reason}.")
         parts += [f"Its last line: {code_span(last[0])}."] if last else []
@@ -447,7 +447,3 @@ def _said(agent: str, setup: Setup) -> str:
     if setup.notes:
         parts.append(f"Not copied into the worktree of {agent}: {'; '.join(setup.notes[:5])}.")
     return " ".join(parts)
-
-
-def _last(output: str, lines: int) -> list[str]:
-    return [line[:300] for line in output.rstrip().splitlines() if line.strip()][-lines:]
