@@ -19,6 +19,7 @@ from relay.model.actions import (
     Answer,
     Cancel,
     EditTasks,
+    Give,
     MoveTask,
     Retry,
     Route,
@@ -58,8 +59,9 @@ class PersonActions:
         """Do what a person orders, and give the room's answer. `also`: what else is written with its message, where
         it is one for agents."""
         for agent in action.named():
-            # A turn may run on after its agent has left the configuration.
-            if not (isinstance(action, Cancel) and self._reader.is_working(agent)):
+            # A turn may run on after its agent has left the configuration; a task is given to sessions, too.
+            gone = isinstance(action, Cancel) and self._reader.is_working(agent)
+            if not gone and not (isinstance(action, Give) and agent in await self._reader.sessions()):
                 self._reader.require_agent(agent)
         if isinstance(action, Steer | SendReview):
             # A message: its receipts are its answer.
