@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 from relay.base.durations import iso
@@ -20,6 +20,7 @@ from relay.room.journal.frames import SHOWN, TASK_EVENTS, frames_of, latest, sum
 from relay.room.journal.ledger import Q
 from relay.room.journal.pages import IDS_FIX
 from relay.room.journal.values import Frame, Job, JobState, Page
+from relay.room.journal.visitors import reached, visitors
 from relay.store.ports import Row, Store, Tx
 
 
@@ -48,6 +49,10 @@ class Reader:
         """Raises Refusal: unknown."""
         if name not in self._roster.members:
             raise Refusal(f"There is no agent {name}.", self.agents_fix, Fault.UNKNOWN)
+
+    async def sessions(self) -> Mapping[str, str]:
+        """People's own sessions that a message reaches, and what each does."""
+        return reached(visitors(await self._store.read(self._holds.sessions), self._roster.members))
 
     def is_working(self, agent: str) -> bool:
         return agent in self._turns.by_agent

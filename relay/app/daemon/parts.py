@@ -22,6 +22,8 @@ from relay.app.daemon.recovery import Recovery
 from relay.app.daemon.supervisor import Supervisor
 from relay.app.daemon.trouble import Trouble
 from relay.app.daemon.turn_hooks import DaemonHooks
+from relay.app.entries.files import RoomFiles
+from relay.app.entries.files_elsewhere import FleetFiles
 from relay.app.fleet.fleet import Fleet
 from relay.app.fleet.people import FleetPeople
 from relay.app.fleet.shared_agents import lives_at
@@ -200,6 +202,9 @@ class Parts:
             clock=self.fleet.now,
             member=now.member,
         )
+        self.files = (
+            RoomFiles(store, settings) if self.fleet.alone else FleetFiles(store, settings, self.fleet)
+        )
         hooks = DaemonHooks(
             store,
             self.transcript,
@@ -211,6 +216,8 @@ class Parts:
             TurnMemories(store, settings),
             self.verification.sources,
             self.verification.handover,
+            self.roster,
+            self.files,
         )
         clock = self.fleet.now
         self.workers = WorkerPool(

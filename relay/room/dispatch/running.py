@@ -38,6 +38,11 @@ class TurnHooks:
         main branch into the agent's own. Never raises."""
         return None
 
+    async def bring(self, text: str) -> str:
+        """Have the room's files that a text names by their paths. Which do not come, and why, in words; waited for as
+        long as that takes, and never raises."""
+        return ""
+
     async def processes_ended(self) -> None:
         """A turn's processes have ended and its jobs have not: what they wrote is still the agent's."""
 

@@ -196,7 +196,7 @@ class WorkerPool:
         name = turn.plan.agent
         while True:
             try:
-                await steering.feed(self._store, turn, only_steers=lambda: self._only_steers(name))
+                await steering.feed(self._store, turn, self._hooks, lambda: self._only_steers(name))
                 return
             except Exception as error:
                 log.warning("turn is not told what is urgent", agent=name, error=str(error))

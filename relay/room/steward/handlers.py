@@ -73,7 +73,9 @@ class ActionHandlers:
         """`outside`: by action, what carries out one of `OUTSIDE` that is none of the timeline's; `orders`: by a kind
         of actions, the wing that carries them out."""
         self._roster, self._turns, self._holds = roster, turns, holds
-        self._tasks = TaskActions(board, roster)
+        self._tasks = TaskActions(board, roster, holds)
+        #: As of `TaskActions`.
+        self.sessions = self._tasks.sessions
         self._airspace, self._permissions, self._overview = airspace, permissions, overview
         self._handoffs = handoffs
         self._timeline, self._memory = timeline, memory
