@@ -138,7 +138,9 @@ async def test_no_card_moves_while_a_person_is_in_the_list(chromium: Browser, tm
         stood = await places(page)
         await house.post("@CLEO keep the visits")
         await expect(new).to_have_text("1 new")
-        await expect(page.get_by_test_id("needs-view").get_by_role("status")).to_have_text("1 new in the inbox")
+        await expect(page.get_by_test_id("needs-view").get_by_role("status")).to_have_text(
+            "1 new in the inbox"
+        )
         assert await places(page) == stood
         await shot(page, "needs-new-1400-light")
         # What another person settles keeps its place, and nothing can be done about it.

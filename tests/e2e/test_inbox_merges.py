@@ -49,6 +49,10 @@ async def test_a_conflict_is_one_need_with_all_that_comes_of_it(started: Started
 
     # Answered: that it did not land is true still, and what to do now is another thing.
     assert (await act(room, clash["id"], "choice-2"))["success"]
+    # Who clicks on it all the same, in a page that is behind, hears what is so now, and changes nothing.
+    late = {"name": "eve", "action": "choice-1"}
+    status, told = await room.ask("POST", f"/api/needs/{clash['id']}", json=late)
+    assert status == 404 and "c1: It is settled: BEN's side stands (ann)." in told["error"]["message"], told
     out = await eventually(lambda: one("not_landed", "c1 is settled now: land it again"), "it can land")
     assert names(out) == ["land", "later"]
     # Merged by hand instead: it is true no more.

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote
 
-from relay.app.needs.words import unheard
+from relay.app.needs.words import MOST_LABEL, unheard
 from relay.app.runtime.daemon_requests import agents_key, ask_daemon, author_of, state_of, told_no
 from relay.app.runtime.git_person import git_person
 from relay.base.durations import parse_iso, rough_duration
@@ -87,6 +87,6 @@ def _listed(needs: Sequence[dict[str, Any]]) -> str:
         for action in need["actions"]:
             text = f' "<{action["asks"]}>"' if action["asks"] else ""
             typed = command(f"inbox {need.get('short') or need['id']} {action['name']}{text}").strip("`")
-            lines.append(f"  {safe_line(action['label'], 40):<28} {typed}")
+            lines.append(f"  {safe_line(action['label'], MOST_LABEL):<28} {typed}")
         lines.append("")
     return "\n".join(lines).rstrip()

@@ -29,12 +29,13 @@ def run_needs(desk: WorktreeDesk, agents: Collection[str], now: float) -> list[N
 
 def _need(kind: Kind, agent: str, at: float, text: str, output: str, again: NeedAction) -> Need:
     # When it happens again it is another need: who left the one has not left the other.
-    id = f"{kind.value.partition('_')[0]}:{agent}:{int(at)}"
+    said = f"{kind.value.partition('_')[0]}:{agent}"
+    id = f"{said}:{int(at)}"
     buttons = (
         again,
         NeedAction("output", "Show its output", actions.ShowOutput(agent)),
-        later("Leave it", id),
+        later("Leave it", said),
     )
     last = [line for line in output.splitlines() if line.strip()][-1:]
     text = sentence(text) + (f" Its last line: {short(last[0])}" if last else "")
-    return Need(id, kind, at, agent, text, buttons, agent)
+    return Need(id, kind, at, agent, text, buttons, agent, said=said)
