@@ -93,6 +93,15 @@ async def test_each_need_has_its_buttons_and_is_gone_when_it_is_settled(
         await house.until_said("/budget @BEN turns_per_hour 1", speaker="ann")
         await expect(need(ann, "budget")).to_be_visible()
         assert json.loads(house.path.read_text())["agents"][2]["budget"] == {"turns_per_hour": 1}
+        # What is refused is said where it was asked for.
+        await need(ann, "budget").get_by_test_id("act-raise").click()
+        await expect(need(ann, "budget")).to_have_count(0)
+        whole = house.path.read_text()
+        house.path.write_text("{ broken")
+        await toast.last.get_by_role("button", name="Undo").click()
+        refused = page.get_by_test_id("toast").filter(has_text="is not JSON")
+        await expect(refused.first).to_contain_text(str(house.path))
+        house.path.write_text(whole)
         # A hostile question is a text: in the page, in the room's answer, in a terminal.
         await house.post("@EVE keep the names")
         await expect(need(ann, "question").first).to_contain_text("onerror=alert(1)")

@@ -82,6 +82,8 @@ async def rows(
     """One row for each worktree that was looked at, and the order to merge those in that are here (`best_order`).
     Those of other members follow, as these list them. A person's own session has none: its checkout is its
     person's, and stands only among what the others collide with."""
+    # What a worktree has and how it merges are told of one commit of the main branch.
+    await registry.catch_up()
     # Taken once: what is looked at meanwhile changes neither.
     surveyed = {
         name: (worktree, worktree.work)

@@ -168,6 +168,7 @@ class Parts:
             self._printed,
             self.airspace.protocol,
             self.fleet,
+            self.worktrees.desk.setups.lend,
         )
         follow.check_acyclic(
             [
@@ -200,6 +201,7 @@ class Parts:
             member=now.member,
         )
         hooks = DaemonHooks(
+            store,
             self.transcript,
             self.worktrees,
             self.airspace,

@@ -34,7 +34,10 @@ def main(words: Sequence[str]) -> int:
         return fail(f"the room is not running; start it with {script('scripts/start.sh')}")
     try:
         key, author = author_of(settings, args.name or git_person(settings.repo, settings.agent_names))
-        path, body = _asked(args, author)
+        try:
+            path, body = _asked(args, author)
+        except OSError as error:
+            return fail(f"{args.file} cannot be read: {error.strerror or error}")
         done = ask_daemon(f"{state['url']}{path}", timeout_s=ANSWER_S, key=key, body=body)
     except HTTPError as error:
         return told_no(error, args.json)

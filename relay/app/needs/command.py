@@ -50,6 +50,8 @@ def main(words: Sequence[str]) -> int:
             return 0
         asked = {**author, "action": args.action, **({"text": args.text} if args.text else {})}
         done = ask_daemon(f"{url}/{quote(args.need, safe='')}", timeout_s=ANSWER_S, key=key, body=asked)
+    except BrokenPipeError:
+        raise  # of whoever reads what is printed, and not of the room
     except HTTPError as error:
         return told_no(error, args.json)
     except (OSError, HTTPException, ValueError) as error:

@@ -57,6 +57,8 @@ def main(words: Sequence[str]) -> int:
             else ("apply", {"comment": args.apply, **undo})
         )
         done = ask_daemon(f"{url}/{what}", timeout_s=ANSWER_S, key=key, body={**author, **more})
+    except BrokenPipeError:
+        raise  # of whoever reads what is printed, and not of the room
     except HTTPError as error:
         return told_no(error, args.json)
     except (OSError, HTTPException, ValueError) as error:
@@ -100,7 +102,9 @@ def _listed(told: Mapping[str, Any], person: str) -> str:
     files = told["files"]
     head = f"{told['branch']} of {told['agent']} against {told['into'] or 'the main branch'}"
     if not files:
-        return f"{head}: no change."
+        from relay.app.review.reviews import landed
+
+        return f"{head}: no change." + (f" {landed(told['landed'])}" if told["landed"] else "")
     added, removed = (sum(file[side] for file in files) for side in ("insertions", "deletions"))
     done = sum(file["reviewed"] for file in files)
     many = f"{len(files)} file{'s' * (len(files) != 1)}"

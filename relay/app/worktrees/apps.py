@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree
-from relay.app.verification.live_output import LiveOutput
 from relay.app.worktrees.commands import CannotRun, running
+from relay.app.worktrees.live_output import LiveOutput
 from relay.app.worktrees.ports import PortRange, listening_ports, listens
 from relay.app.worktrees.setups import Say, WorktreeSetups
 from relay.base.child_process import ChildProcess

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -19,11 +20,11 @@ import structlog
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
 from relay.airspace.worktrees.view import missing
-from relay.app.verification.live_output import LiveOutput
 from relay.app.worktrees import record as records
 from relay.app.worktrees.commands import command_env, run_to_end
 from relay.app.worktrees.copying import Copied, copy_files
-from relay.app.worktrees.ports import first_port, free_range
+from relay.app.worktrees.live_output import LiveOutput
+from relay.app.worktrees.ports import PortRange, first_port, free_range
 from relay.app.worktrees.record import MOST_OUTPUT, MOST_REASON, Setup, WorktreeRecord
 from relay.base.durations import now_iso
 from relay.config.airspace import WorktreeSettings
@@ -69,6 +70,8 @@ class WorktreeSetups:
         self._assigning = asyncio.Lock()
         #: How the last setup of each worktree ended, as far as it was looked at.
         self._last: dict[str, Setup] = {}
+        #: What is lent to programs that run outside of the worktrees.
+        self._lent: list[PortRange] = []
 
     @property
     def current(self) -> WorktreeSettings:
@@ -113,22 +116,37 @@ class WorktreeSetups:
         return first_port(ports, self._settings.current.folder), ports.per_worktree
 
     def _assign(self, worktree: TrackedWorktree) -> WorktreeRecord:
-        own, taken, (first, count) = worktree.checkout.git_dir, [], self._wanted
+        own = worktree.checkout.git_dir
         known = records.load(own)
-        if known.ports is not None and known.ports.fits(first, count):
+        if known.ports is not None and known.ports.fits(*self._wanted):
             return known
-        for other in list(self._registry.worktrees.values()):
-            if other.checkout.git_dir != own and (theirs := records.load(other.checkout.git_dir).ports):
-                taken.append(theirs)
-        ports = free_range(first, count, taken)
+        known = replace(known, ports=self._free(own))
+        records.save(own, known)
+        return known
+
+    def _free(self, own: Path | None = None) -> PortRange:
+        """Ports that nobody has, but for the worktree of that git folder. Raises Refusal. Blocks."""
+        others = [other.checkout.git_dir for other in list(self._registry.worktrees.values())]
+        theirs = [records.load(git_dir).ports for git_dir in others if git_dir != own]
+        first, count = self._wanted
+        ports = free_range(first, count, [*(each for each in theirs if each is not None), *self._lent])
         if ports is None:
             raise Refusal(
                 f"No {count} ports in a row are free from {first} on.",
                 "Set another `worktrees.ports.first`.",
             )
-        known = replace(known, ports=ports)
-        records.save(own, known)
-        return known
+        return ports
+
+    @asynccontextmanager
+    async def lend(self) -> AsyncIterator[dict[str, str]]:
+        """Ports that no worktree has, for a program that runs in none, as its variables. Raises OSError, Refusal."""
+        async with self._assigning:
+            ports = await asyncio.to_thread(self._free)
+            self._lent.append(ports)
+        try:
+            yield ports.as_env()
+        finally:
+            self._lent.remove(ports)
 
     def known(self, worktree: TrackedWorktree) -> WorktreeRecord:
         """What is kept of a worktree as it stands: that a setup runs is what this process knows. Blocks."""

@@ -8,6 +8,7 @@ from relay.model import actions
 GUARDED = (
     actions.Route
     | actions.Retry
+    | actions.RetryAll
     | actions.Resume
     | actions.TryNow
     | actions.Continue
@@ -41,6 +42,10 @@ GUARDED = (
     | actions.GiveUpMerge
     | actions.Give
     | actions.EditTasks
+    | actions.MoveTask
+    | actions.MoveTasks
+    | actions.MoveAll
+    | actions.ClearAll
     | actions.Archive
     | actions.Undo
     | actions.EditMessage

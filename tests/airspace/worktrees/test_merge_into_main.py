@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.airspace.worktrees.commit_message import WorkSummary
+from relay.airspace.worktrees.commit_message import Asked, WorkSummary
 from relay.airspace.worktrees.merging.proposal import MergeOptions
 from relay.airspace.worktrees.view import rows
 from relay.model import Refusal
@@ -52,7 +52,7 @@ async def test_the_person_commits_and_the_agent_is_the_author(tmp_path: Path) ->
     one = await room(repo, "A")
     told(
         one,
-        requests=("@A please add a total to the cart. It must round.",),
+        requests=(Asked("@A please add a total to the cart. It must round."),),
         answer=DID,
     )
     write(one.at("A"), {"a.py": "agent\n" + lines(2, 20)})
@@ -155,7 +155,7 @@ async def test_what_is_shown_is_what_is_committed(tmp_path: Path, method: str) -
     repo = repository(tmp_path / "repo")
     knows(repo)
     one = await room(repo, "A")
-    told(one, requests=("Add a total",), answer="Done.")
+    told(one, requests=(Asked("Add a total"),), answer="Done.")
     commit(one.at("A"), {"a.py": "x\n"}, "Begin\n\nCo-authored-by: Bo <bo@example.net>")
     git(one.at("A"), "commit", "-q", "--allow-empty", "--author=Cy <cy@example.net>", "-m", "More")
     write(one.at("A"), {"b.py": "open\n"})

@@ -18,7 +18,7 @@ import { ago, counted, full, instant, span } from "../text/format";
 import type { Need, NeedAction } from "../types";
 import { api } from "../api_views";
 import { printed } from "../state/worktrees";
-import { attempt, Icon, toast, Words } from "../ui/bits";
+import { attempt, Icon, tell, toast, Words } from "../ui/bits";
 import { Who } from "../ui/proximity";
 import { standing, wanted } from "./notify";
 import { NotifyDialog } from "./notify_dialog";
@@ -78,7 +78,7 @@ function Card({ need, gone, own }: Placed & { own: Set<string> }) {
     requestAnimationFrame(backTo);
     if (!done) return setRefused(said);
     setAsks(null);
-    toast(said.replace(/`/g, "").split("\n")[0]!, undo ? { action: { label: "Undo", run: () => void attempt(takeBack(undo)) }, long: true } : {});
+    toast(said.replace(/`/g, "").split("\n")[0]!, undo ? { action: { label: "Undo", run: () => void tell(takeBack(undo)) }, long: true } : {});
   };
   const ends = instant(need.ends_at);
   const way = opens(need);

@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import { api, ApiError } from "../api";
-import type { Need } from "../types";
+import type { Entry, Need } from "../types";
 import { onLive } from "./live";
 import { memory, personName, uuid } from "./prefs";
 import { reading } from "./reading";
@@ -39,10 +39,26 @@ export async function actOn(need: Need, action: string, text = ""): Promise<{ sa
   }
 }
 
-/** Says the command in the room, as a person does who types it; its answer stands there. */
-export async function takeBack(command: string): Promise<void> {
-  await api.post({ body: command, name: personName.peek(), client_id: uuid() });
-  list.soon();
+/** Milliseconds that the room may take to answer a command. */
+const ANSWER = 20_000;
+
+/** Says the command in the room, as a person does who types it; gives what the room answers. Throws ApiError where it refuses. */
+export async function takeBack(command: string): Promise<{ reason?: string }> {
+  const answers: Entry[] = [];
+  let heard = (): void => undefined;
+  const stop = onEntries((entries) => { answers.push(...entries.filter((entry) => entry.kind === "system" && entry.in_reply_to)); heard(); });
+  try {
+    const { id } = await api.post({ body: command, name: personName.peek(), client_id: uuid() });
+    const found = (): Entry | undefined => answers.find((entry) => entry.in_reply_to === id);
+    // The answer may have come before the post's own.
+    if (!found()) await new Promise<void>((done) => { heard = () => { if (found()) done(); }; setTimeout(done, ANSWER); });
+    const answer = found();
+    if (answer?.meta.error) throw new ApiError(200, "refused", answer.body.replace(/`/g, ""));
+    return { reason: answer?.body ?? "The room has not answered yet." };
+  } finally {
+    stop();
+    list.soon();
+  }
 }
 
 onFrames((frames) => {

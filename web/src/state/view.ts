@@ -97,6 +97,9 @@ export function showReview(agent: string): void {
   show("review");
 }
 
+/** Whose branch somebody is about to land, from wherever it is said to be ready. */
+export const landingOf = signal<string | null>(null);
+
 export function showConflict(number: number): void {
   conflictOf.value = number;
   show("conflicts");
