@@ -15,8 +15,8 @@ from relay.room.dispatch.budget import DAY_S
 
 def run_needs(desk: WorktreeDesk, agents: Collection[str], now: float) -> list[Need]:
     """Of the last day."""
-    found = []
-    for name, setup in desk.setups.failed().items():
+    found, now_set = [], desk.setups.current
+    for name, setup in desk.setups.failed().items() if now_set.setup or now_set.copy else ():
         text = f"The setup of its worktree failed: {setup.reason}"
         again = NeedAction("again", "Run setup again", actions.SetUp(name))
         found.append(_need(Kind.SETUP_FAILED, name, parse_iso(setup.at), text, setup.output, again))
