@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from relay.airspace.advisories import table, wording
 from relay.airspace.advisories.rules.advisory import Advisory, Steering
-from relay.app.needs.need import MOST_LABEL, Kind, Need, NeedAction, later
-from relay.app.needs.words import named, prose, sentence, short, unmarked
+from relay.app.needs.need import Kind, Need, NeedAction, later
+from relay.app.needs.words import MOST_LABEL, named, prose, sentence, short, unmarked
 from relay.base.durations import clock_time, parse_iso, rough_duration
 from relay.base.terminal_text import flat
 from relay.log import events

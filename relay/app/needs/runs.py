@@ -15,8 +15,8 @@ from relay.room.dispatch.budget import DAY_S
 
 def run_needs(desk: WorktreeDesk, agents: Collection[str], now: float) -> list[Need]:
     """Of the last day."""
-    found = []
-    for name, setup in desk.setups.failed().items():
+    found, now_set = [], desk.setups.current
+    for name, setup in desk.setups.failed().items() if now_set.setup or now_set.copy else ():
         text = f"The setup of its worktree failed: {setup.reason}"
         again = NeedAction("again", "Run setup again", actions.SetUp(name))
         found.append(_need(Kind.SETUP_FAILED, name, parse_iso(setup.at), text, setup.output, again))
@@ -29,12 +29,13 @@ def run_needs(desk: WorktreeDesk, agents: Collection[str], now: float) -> list[N
 
 def _need(kind: Kind, agent: str, at: float, text: str, output: str, again: NeedAction) -> Need:
     # When it happens again it is another need: who left the one has not left the other.
-    id = f"{kind.value.partition('_')[0]}:{agent}:{int(at)}"
+    said = f"{kind.value.partition('_')[0]}:{agent}"
+    id = f"{said}:{int(at)}"
     buttons = (
         again,
         NeedAction("output", "Show its output", actions.ShowOutput(agent)),
-        later("Leave it", id),
+        later("Leave it", said),
     )
     last = [line for line in output.splitlines() if line.strip()][-1:]
     text = sentence(text) + (f" Its last line: {short(last[0])}" if last else "")
-    return Need(id, kind, at, agent, text, buttons, agent)
+    return Need(id, kind, at, agent, text, buttons, agent, said=said)

@@ -90,12 +90,9 @@ class WorktreeSetups:
 
     def failed(self) -> dict[str, Setup]:
         """By agent, the setups that failed and are not run again now, of worktrees that are there."""
-        if not (self.current.setup or self.current.copy):
-            return {}
+        there = {name: setup for name, setup in self._last.items() if self.has(name)}
         return {
-            name: setup
-            for name, setup in self._last.items()
-            if setup.state == "failed" and name not in self._work and self.has(name)
+            name: each for name, each in there.items() if each.state == "failed" and name not in self._work
         }
 
     # -- what is known of a worktree

@@ -145,7 +145,11 @@ function useCalm(all: readonly Need[]): { shown: readonly Placed[]; fresh: numbe
   const own = useRef(new Set<string>());
   const before = useRef<readonly Placed[]>([]);
   const list = useRef<HTMLUListElement | null>(null);
-  const look = (): void => setInside(document.hasFocus() && !!list.current?.contains(document.activeElement));
+  const brought = useRef(false);
+  const look = (): void => {
+    const at = document.activeElement;
+    setInside(document.hasFocus() && !!at && (!!list.current?.contains(at) || at.classList.contains("needs-new")));
+  };
   // Behind the event: where the focus goes, and whether what had it is still there, is known then.
   const later = (): void => void requestAnimationFrame(look);
   useEffect(() => {
@@ -162,13 +166,17 @@ function useCalm(all: readonly Need[]): { shown: readonly Placed[]; fresh: numbe
   }, []);
   useEffect(later, [all]);
   const { shown, fresh } = merged(before.current, all, over || inside, own.current);
-  useLayoutEffect(() => { before.current = shown; });
+  useLayoutEffect(() => {
+    before.current = shown;
+    if (brought.current) list.current?.querySelector<HTMLElement>("article")?.focus();
+    brought.current = false;
+  });
   // A list that is gone is left by no pointer.
   useEffect(() => { if (!shown.length) setOver(false); }, [!shown.length]);
   const bring = (): void => {
     before.current = [];
+    brought.current = true;
     again((count) => count + 1);
-    requestAnimationFrame(() => list.current?.querySelector<HTMLElement>("article")?.focus());
   };
   return { shown, fresh, own: own.current, over: { onPointerEnter: () => point(true), onPointerLeave: () => point(false) }, list, bring };
 }

@@ -5,7 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import { ApiError } from "../api";
 import { api } from "../api_views";
 import { fleet, room } from "../state/room";
-import { show, showAirspace, showConflict, showReview, worktreeOf } from "../state/view";
+import { mergeOf, show, showAirspace, showConflict, showReview, worktreeOf } from "../state/view";
 import { loadConflicts, openConflicts } from "../state/conflicts";
 import { fewPaths, mergeWords, place, plan } from "../state/merging";
 import { entryOfAgent, landing, landingRequired } from "../state/landing";
@@ -232,14 +232,13 @@ function Empty() {
 }
 
 export default function WorktreesView() {
-  const [merging, setMerging] = useState<string | null>(null);
   const [landed, setLanded] = useState<string | null>(null);
   const [discarding, setDiscarding] = useState<string | null>(null);
   useEffect(() => void loadWorktrees(), []);
   const list = worktrees.value;
   const runs = list?.some((tree) => tree.ports) ?? false;
   const shown = list?.find((w) => w.agent === worktreeOf.value);
-  const asked = list?.find((w) => w.agent === merging);
+  const asked = list?.find((w) => w.agent === mergeOf.value);
   const unwanted = list?.find((w) => w.agent === discarding);
   return (
     <section class="view worktrees-view" aria-label="Worktrees">
@@ -252,7 +251,7 @@ export default function WorktreesView() {
         <div class={`worktrees-list ${shown && !shown.member ? "with-diff" : ""}`}>
           <table class="trees">
             <thead><tr><th>Agent</th><th>Branch</th><th>Commits</th><th>Changes</th><th>Merge</th>{runs && <th>App</th>}<th><span class="offscreen">Actions</span></th></tr></thead>
-            <tbody>{list.map((tree) => <Row key={`${tree.agent} ${tree.member ?? ""}`} tree={tree} runs={runs} onMerge={() => setMerging(tree.agent)} onLand={() => setLanded(tree.agent)} onDiscard={() => setDiscarding(tree.agent)} />)}</tbody>
+            <tbody>{list.map((tree) => <Row key={`${tree.agent} ${tree.member ?? ""}`} tree={tree} runs={runs} onMerge={() => (mergeOf.value = tree.agent)} onLand={() => setLanded(tree.agent)} onDiscard={() => setDiscarding(tree.agent)} />)}</tbody>
           </table>
         </div>
       )}
@@ -267,7 +266,7 @@ export default function WorktreesView() {
       {shown?.member && <p class="diff-note" data-testid="diff-elsewhere">The worktree of {shown.agent} is at {shown.member}: the page of <Page of={shown.member} /> has its diff.</p>}
       {(!list || !list.length) && (list || worktreesProblem.value ? <Empty /> : <p class="diff-note" role="status">Reading the worktrees…</p>)}
       {worktreeOf.value && list && list.length > 0 && !shown && <p class="diff-note">{worktreeOf.value} has no worktree now.</p>}
-      {asked && <MergeDialog tree={asked} onClose={() => setMerging(null)} onLand={() => { setMerging(null); setLanded(asked.agent); }} />}
+      {asked && <MergeDialog tree={asked} onClose={() => (mergeOf.value = null)} onLand={() => { mergeOf.value = null; setLanded(asked.agent); }} />}
       {landed && <LandDialog agents={[landed]} onClose={() => setLanded(null)} />}
       {unwanted && <DiscardDialog tree={unwanted} onClose={() => setDiscarding(null)} />}
     </section>
