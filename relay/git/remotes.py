@@ -44,8 +44,9 @@ async def tracking_ref(git: Git, remote: str, ref: str) -> str | None:
     return None
 
 
-async def fetch(git: Git, remote: str, source: str, target: str) -> None:
-    """Make refs here those at the remote: `*` stands for the same in both. Raises GitError."""
+async def fetch(git: Git, remote: str, source: str, target: str, *, prune: bool = False) -> None:
+    """Make refs here those at the remote: `*` stands for the same in both; `prune`: also remove those of `target`
+    that are not there. Raises GitError."""
     address = await _address(git, remote)
     await _reaching(git).run(
         "fetch",
@@ -54,6 +55,7 @@ async def fetch(git: Git, remote: str, source: str, target: str) -> None:
         "--no-write-fetch-head",
         "--no-auto-maintenance",
         "--no-recurse-submodules",
+        *(["--prune"] if prune else []),
         "--upload-pack=git-upload-pack",
         address,
         f"+{source}:{target}",
@@ -63,20 +65,7 @@ async def fetch(git: Git, remote: str, source: str, target: str) -> None:
 
 async def fetch_refs(git: Git, remote: str, source: str, target: str) -> None:
     """Make the refs below `target` those below `source` at the remote (both end with `/`). Raises GitError."""
-    address = await _address(git, remote)
-    await _reaching(git).run(
-        "fetch",
-        "-q",
-        "--no-tags",
-        "--no-write-fetch-head",
-        "--no-auto-maintenance",
-        "--no-recurse-submodules",
-        "--prune",
-        "--upload-pack=git-upload-pack",
-        address,
-        f"+{source}*:{target}*",
-        timeout_s=LONG_S,
-    )
+    await fetch(git, remote, f"{source}*", f"{target}*", prune=True)
 
 
 async def fetch_branch(git: Git, remote: str, branch: str, target: str) -> str | None:

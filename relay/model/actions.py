@@ -46,7 +46,15 @@ from relay.model.orders.verification import (
     Verify,
     Verifying,
 )
-from relay.model.orders.worktrees import InWorktrees, RunApp, SetUp, ShowApps, StopApp
+from relay.model.orders.worktrees import (
+    GiveUpMerge,
+    InWorktrees,
+    RunApp,
+    SetUp,
+    ShowApps,
+    ShowOutput,
+    StopApp,
+)
 
 
 class ShowWho(Action, word="/who"):
@@ -84,7 +92,7 @@ class Cancel(OfAgents, word="/cancel"):
 
 
 class Stop(OfAgents, word="/stop"):
-    """End the running turns of these agents, take back what waits, and start no new ones."""
+    """End the running turns of these agents, and start no new ones: messages wait."""
 
 
 class Pause(OfAgents, word="/pause"):
@@ -104,6 +112,11 @@ class Steer(OfAgents, word="/steer"):
     """Say something to these agents that they hear while they work. It is a message; its receipts are its answer."""
 
     text: str
+
+    def line(self) -> str:
+        # A text that begins with a name is not for whoever has it.
+        colon = ":" if self.text.startswith(("@", ",", ":")) else ""
+        return f"{self.word} {mentioned(self.agents)}{colon} {self.text}"
 
 
 class TakeMain(OfAgents, word="/update"):
@@ -139,6 +152,10 @@ class Continue(Action, word="/continue"):
 
 class GoFirst(OfAgent, word="/first"):
     """This agent goes first where its work collides with another's."""
+
+
+class RetryAll(OfAgent, word="/retry"):
+    """Try again all that the agent did not answer in the last day."""
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,10 @@ class Reader:
     def is_working(self, agent: str) -> bool:
         return agent in self._turns.by_agent
 
+    def streams(self) -> list[Frame]:
+        """What the turns that run here have said so far."""
+        return [Frame(None, "stream", data) for data in self._turns.streams()]
+
     async def last_cursor(self) -> int:
         return await self._store.read(events.last_pos)
 
@@ -123,8 +127,19 @@ class Reader:
         return Job.of_row(row)
 
     async def tasks(self) -> list[dict[str, Any]]:
+        """The board, as lists have tasks."""
+
         async def work(tx: Tx) -> list[dict[str, Any]]:
-            return [task.as_json() for task in await self._board.list(tx)]
+            return [task.as_listed() for task in await self._board.list(tx)]
+
+        return await self._store.read(work)
+
+    async def task(self, number: int) -> dict[str, Any] | None:
+        """A task of the board whole, None: it is not there."""
+
+        async def work(tx: Tx) -> dict[str, Any] | None:
+            found = (task.as_json() for task in await self._board.list(tx) if task.number == number)
+            return next(found, None)
 
         return await self._store.read(work)
 
@@ -194,7 +209,7 @@ class Reader:
         )
 
         async def work(tx: Tx) -> list[dict[str, Any]]:
-            return [task.as_json() for task in await self._board.among(tx, ids)]
+            return [task.as_listed() for task in await self._board.among(tx, ids)]
 
         changed = await self._store.read(work)
         on_board = {task["id"] for task in changed}

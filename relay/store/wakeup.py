@@ -6,6 +6,7 @@ Invariant: a commit between two waits is not missed; a side task that fails says
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Collection, Coroutine
 from typing import Any
@@ -63,6 +64,26 @@ class Wakeup:
 
     def close(self) -> None:
         self._subscribers.discard(self)
+
+
+async def go_on(
+    wakeup: Wakeup,
+    look: Callable[[], Coroutine[Any, Any, bool]],
+    running: dict[int, asyncio.Task[None]],
+    poll_s: float,
+    idle_s: float,
+) -> None:
+    """Look at every wake-up, for ever, and after `poll_s` seconds while a look tells that something is open, else
+    after `idle_s`. At the end all that is `running` is cancelled."""
+    try:
+        with contextlib.closing(wakeup):
+            while True:
+                await wakeup.wait(poll_s if await look() else idle_s)
+    finally:
+        for task in running.values():
+            task.cancel()
+        await asyncio.gather(*running.values(), return_exceptions=True)
+        running.clear()
 
 
 async def kept_up(name: str, run: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -22,6 +22,11 @@ async def test_an_answer_streams_and_stays(ann: Person, house: Outside) -> None:
     stream = ann.page.get_by_test_id("stream")
     await expect(stream).to_contain_text("First comes this")
     await expect(ann.entries("First comes this", "SLOW")).to_have_count(0)
+    # Who comes while it is written sees all of it.
+    await ann.reload()
+    await expect(stream).to_contain_text("First comes this")
+    await expect(stream).not_to_contain_text("the beginning was not seen")
+    working = ann.receipt(await ann.sees("say something long", "ann"), "SLOW")
     (house.folder / "go").touch()
     await ann.sees("First comes this, then that.", "SLOW")
     await expect(ann.entries("First comes this", "SLOW")).to_have_count(1)

@@ -65,6 +65,9 @@ async def test_a_person_runs_the_app_of_a_branch_and_mends_a_setup(
             await link.click()
         app = await opened.value
         await expect(app.locator("body")).to_contain_text("AVA: made for AVA")
+        # A browser sends the cookies of a host to each of its ports.
+        assert await ann.page.evaluate("location.hostname") == "127.0.0.1"
+        assert not await app.context.cookies(app.url)
         await app.close()
 
         await ava.get_by_test_id("app-output").click()

@@ -183,6 +183,8 @@ async def test_a_task_is_given_and_shows_what_it_led_to(tmp_path: Path) -> None:
         assert ran.code == 0 and "gave t4 to AVA" in ran.out, ran.all
         ran = await told.relay("work", "give", "t4", "nobody")
         assert ran.code == 1 and "no agent nobody" in ran.err, ran.all
+        ran = await told.relay("work", "give", "t4", "nobody", "--json")
+        assert ran.code == 1 and json.loads(ran.out)["error"]["message"] in ran.err, ran.all
         ran = await told.relay("work", "edit", "t4", "--title", "Rake the leaves", "--description", "All.")
         assert ran.code == 0, ran.all
         renamed = await task(told, 4)
@@ -240,6 +242,11 @@ async def test_issues_are_imported_once_and_kept_up_to_date(tmp_path: Path) -> N
             ("https://github.com/a/b/issues/11", "It"),
         ]
         roof, paint = await task(told, 1), await task(told, 2)
+        # A list has the beginning of a long description.
+        await order(told, f"/task t2 description {'long ' * 500}")
+        listed = {each["number"]: each for each in (await told.get("/api/tasks"))["tasks"]}
+        assert "body" not in listed[2] and len(listed[2]["description"]) == 1000
+        assert len((await task(told, 2))["body"]) == 5 * 500 - 1
         assert (roof["title"], roof["body"], roof["priority"]) == (
             "The roof leaks",
             "Since Monday.\nBadly.",

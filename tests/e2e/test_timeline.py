@@ -484,3 +484,35 @@ async def test_what_a_person_saves_is_known_before_it_is_committed(open_room: Op
     assert (one.folder / "notes.md").read_text() == "one\ntwo\n"
     await one.end()
     assert {event.lane_key for event in await events_of(one, "files.changed")} >= {"room/human:Ann"}
+
+
+async def test_an_answer_names_what_its_turn_changed_before_the_daemon_was_killed(open_room: Open) -> None:
+    """A turn that goes on after a restart is one turn: what it had written before is its own."""
+    writes = '{"kept.md": "kept\\n", "sub/new.md": "new\\n"}'
+    one = await open_room(
+        agent("WRITER", "w.yaml"),
+        files={"w.yaml": f"- write: {writes}\n  say: [Half., Done.]\n  pause_s: 600\n"},
+        start=False,
+    )
+    in_git(one.folder)
+    await one.start()
+    posted = await one.post("@WRITER write them")
+
+    async def written() -> bool:
+        return (one.runtime / "worktrees" / "writer" / "sub" / "new.md").exists()
+
+    await eventually(written, "its files")
+    one.kill()
+    (one.folder / "w.yaml").write_text(f"- write: {writes}\n  say: Done.\n")
+    await one.start()
+    answer = await one.reply_to(posted["id"], "WRITER")
+    assert (answer["meta"]["worktree"]["files"], answer["meta"]["worktree"]["insertions"]) == (2, 2)
+    # The timeline has each change once.
+    told = await events_of(one, "files.changed")
+    assert sorted(path for event in told for path, _ in touched(event)) == ["kept.md", "sub/new.md"]
+    # The next turn is another one.
+    (one.folder / "w.yaml").write_text("- say: Nothing to do.\n")
+    one.kill()
+    await one.start()
+    posted = await one.post("@WRITER hello")
+    assert "worktree" not in (await one.reply_to(posted["id"], "WRITER"))["meta"]

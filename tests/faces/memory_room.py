@@ -66,6 +66,11 @@ class MemoryRoom:
         self._by_client: dict[str, Message] = {}
         self._more = asyncio.Condition()
         self._feeds: set[MemoryFeed] = set()
+        #: What running turns have said so far.
+        self.writing: list[Frame] = []
+
+    def streams(self) -> list[Frame]:
+        return self.writing
 
     def cut_off(self) -> bool:
         """Does its database not answer?"""

@@ -121,6 +121,9 @@ async def test_an_unverified_line_lifts_no_guard(office: Office) -> None:
         answer = await office.ask(command, verified=False)
         assert answer.meta["error"] is True
         assert "proves nobody" in answer.body
+    await office.ask("/task One")
+    for command in ("/move t1 done", "/move t1 t2 done", "/moveall done", "/clearall"):
+        assert "proves nobody" in (await office.ask(command, verified=False)).body
     (row,) = await office.store.read(lambda tx: tx.all(Q.agents))
     assert row["paused"] == 1
     assert "error" not in (await office.ask("/task It may ask", verified=False)).meta
@@ -401,6 +404,15 @@ async def test_cancel_ends_the_running_turn_and_what_waits(office: Office) -> No
     assert agent.ended == 1
 
 
+async def test_a_stopped_agent_has_its_messages_still_when_it_may_work_again(office: Office) -> None:
+    await office.store.write(lambda tx: tx.execute(Q.set_paused, name="ALPHA", paused=1))
+    waiting = await office.post("@ALPHA two")
+    answer = await office.ask("/stop @ALPHA")
+    assert answer.body == "ann stopped ALPHA. Messages wait until `/resume @ALPHA`."
+    states = {job.message_id: job.state for job in await all_jobs(office.store)}
+    assert states[waiting.id] == "pending"
+
+
 async def test_why_a_command_was_answered_leads_to_who_gave_it(office: Office) -> None:
     await office.ask("/task Fix it")
     posted = await all_events(office.store, ledger.POSTED)
@@ -452,3 +464,17 @@ async def test_an_action_of_an_interface_waits_through_a_restart(store: Store, c
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert [title for _, title, _ in await closed.tasks()] == ["By a door"]
+
+
+async def test_a_cancel_takes_back_what_was_said_before_it_alone(store: Store, clock: Clock) -> None:
+    """The steward comes to a command a moment after it was said."""
+    office = Office(store, clock)
+    before = await office.post("@ALPHA build it")
+    command = await office.post("/cancel @ALPHA")
+    since = await office.post("@ALPHA rather mend the login")
+    async with office.at_work():
+        assert (await office.answer_to(command)).body == "1 waiting message taken back."
+        refused = await office.ask("/cancel @BETA")
+        assert "BETA had nothing to cancel" in refused.body
+    states = {job.message_id: str(job.state) for job in await all_jobs(store) if job.agent == "ALPHA"}
+    assert states == {before.id: "skipped", since.id: "pending"}

@@ -11,7 +11,7 @@ describe("what turns used", () => {
     [used({ input: 10, usd: 0.75 }), "$0.75", "$0.75"],
     [used({ turns: 2, input: 10, usd: 0.75, unpriced: 1 }), "$0.75+", "$0.75+"],
     [used({ input: 10, usd: 0.001 }), "<$0.01", "<$0.01"],
-    [used({ input: 10 }), "$0.00", "$0.00"], // a price was told: nothing
+    [used({ turns: 9, input: 10, unpriced: 3 }), "", "10 tokens"], // the others used nothing
   ])("%j is %j, %j", (of, price, words) => {
     expect(dollars(of)).toBe(price);
     expect(short(of)).toBe(words);

@@ -31,26 +31,28 @@ class TurnWorktrees:
     """Where each turn works, and what it changed there (`relay.room.dispatch.running.TurnHooks`)."""
 
     def __init__(self, registry: WorktreeRegistry, branch_updates: BranchUpdates) -> None:
-        self._registry, self._branch_updates = registry, branch_updates
+        self.registry, self._branch_updates = registry, branch_updates
+        #: By agent: the tree that its turn began with, before it was cut off where it goes on.
+        self.first_trees: dict[str, str] = {}
 
     async def before_turn(
         self, agent: str, *, take_main: bool = False, exact: bool = False
     ) -> Workplace | None:
         """Where the turn that begins now works; None: where its configuration says, reading only. `exact`: the
         worktree stays at the tree that it has, though the main branch went on."""
-        settings = self._registry.settings.agent(agent)
+        settings = self.registry.settings.agent(agent)
         if settings is None or settings.kind not in EDITORS:
             return None
         try:
             return await self._prepare(settings, take_main, exact)
         except (GitError, WorktreeGone, OSError) as error:
-            self._registry.turn_trees.pop(agent, None)
-            self._registry.troubles[agent] = str(error)
+            self.registry.turn_trees.pop(agent, None)
+            self.registry.troubles[agent] = str(error)
             log.warning("no worktree for this turn", agent=agent, reason=str(error))
             return None
 
     async def _prepare(self, settings: AgentSettings, take_main: bool, exact: bool) -> Workplace | None:
-        registry, agent = self._registry, settings.name
+        registry, agent = self.registry, settings.name
         worktree = registry.worktrees.get(agent)
         if worktree is None or not await worktree.is_there():
             await registry.open()
@@ -83,19 +85,19 @@ class TurnWorktrees:
 
     async def _asked(self, worktree: TrackedWorktree, snapshot: Snapshot, place: Workplace) -> Workplace:
         """What is left to do for an agent that was asked to take the main branch in, where it is in already."""
-        target = await self._registry.target()
+        target = await self.registry.target()
         if target is None or not snapshot.head.commit:
             return place
         if not await is_ancestor(worktree.checkout.git, target.commit, snapshot.head.commit):
             return place
-        await self._registry.survey(worktree)
+        await self.registry.survey(worktree)
         if left := worktree.work.unsettled if worktree.work else ():
             return replace(place, note=to_clean(left))
         return replace(place, done=f"{snapshot.head.branch} has all of {target.name}: nothing is left to do")
 
     async def _folder_of(self, settings: AgentSettings, worktree: TrackedWorktree) -> Path:
         """The agent's `cwd` inside the repository is the same folder of its worktree."""
-        registry = self._registry
+        registry = self.registry
         wanted = await asyncio.to_thread((settings.cwd or registry.settings.repo).resolve)
         for top in (worktree.checkout.top, registry.main.top if registry.main else worktree.checkout.top):
             if wanted.is_relative_to(top):
@@ -106,7 +108,7 @@ class TurnWorktrees:
 
     async def _forward(self, worktree: TrackedWorktree, snapshot: Snapshot) -> Snapshot:
         """A worktree without work of its own begins where the main branch is now."""
-        registry = self._registry
+        registry = self.registry
         assert registry.lifecycle is not None and registry.main is not None
         branch, before = snapshot.head.branch, snapshot.head.commit
         main = (await registry.main_head()).commit
@@ -130,11 +132,14 @@ class TurnWorktrees:
         return await worktree.take_snapshot(everything=True)
 
     async def after_turn(self, agent: str) -> Changes | None:
-        """What the turn that ends now changed in the agent's worktree; None: nothing, or nobody knows."""
-        registry = self._registry
+        """What the turn that ends now changed in the agent's worktree; None: nothing, or nobody knows. The counts are
+        of all of the turn, the touches of what it did since it was cut off."""
+        registry = self.registry
         began, worktree = registry.turn_trees.pop(agent, None), registry.worktrees.get(agent)
+        first = self.first_trees.pop(agent, "")
         if not began or worktree is None:
             return None
+        first = first or began
         try:
             async with worktree.lock:
                 snapshot = await worktree.take_snapshot(everything=True)
@@ -143,11 +148,13 @@ class TurnWorktrees:
                     snapshot = await self._branch_updates.conclude(worktree, snapshot)
             if merged and not snapshot.merging:
                 await self._branch_updates.report_committed_markers(worktree, snapshot)
-            if snapshot.tree == began:
+            if snapshot.tree == began == first:
                 return None
             async with worktree.lock:
-                records = await changed_files(worktree.snapshotter.git, began, snapshot.tree)
-                hunks = await registry.differ.hunks(worktree.snapshotter.git, began, snapshot.tree, records)
+                git = worktree.snapshotter.git
+                since = await changed_files(git, began, snapshot.tree)
+                records = since if first == began else await changed_files(git, first, snapshot.tree)
+                hunks = await registry.differ.hunks(git, first, snapshot.tree, records)
         except (GitError, WorktreeGone, OSError) as error:
             log.warning("changes of a turn not read", agent=agent, reason=str(error))
             return None
@@ -160,5 +167,5 @@ class TurnWorktrees:
             before=began,
             after=snapshot.tree,
             commits=snapshot.parents,
-            touches=touches_of(records),
+            touches=touches_of(since),
         )

@@ -10,23 +10,18 @@ import argparse
 import asyncio
 import json
 from dataclasses import dataclass, replace
-from http.client import HTTPException
 from typing import Any
-from urllib.error import HTTPError
 
 from relay.agents.command.command import CommandAgent
 from relay.agents.registry import presets
 from relay.app.runtime.built_agents import Built, build
-from relay.app.runtime.daemon_requests import ask_daemon, author_of, state_of, told_no
-from relay.base.terminal_text import fail, indented, safe_line
-from relay.config.command_line import script
+from relay.app.runtime.daemon_requests import asked
+from relay.base.terminal_text import indented, safe_line
 from relay.config.loading import load_for_command
 from relay.config.settings import AgentSettings, Settings
 from relay.model import Availability, Hears
 from relay.room.journal.usage import Used, dollars
 
-#: Seconds that the room may take.
-ANSWER_S = 30.0
 HEARS = {Hears.BOUNDARY: "hears within the turn", Hears.NEXT: "hears with the next turn"}
 
 
@@ -97,16 +92,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _cost(settings: Settings, as_json: bool) -> int:
-    state = state_of(settings)
-    if state is None:
-        return fail(f"the room is not running; start it with {script('scripts/start.sh')}")
-    try:
-        key, _ = author_of(settings, "")
-        use = ask_daemon(f"{state['url']}/api/usage", timeout_s=ANSWER_S, key=key)
-    except HTTPError as error:
-        return told_no(error, as_json)
-    except (OSError, HTTPException, ValueError) as error:
-        return fail(f"the room at {state['url']} does not answer ({getattr(error, 'reason', error)})")
+    use = asked(settings, "/api/usage", as_json=as_json)
     if as_json:
         print(json.dumps(use))
         return 0

@@ -9,19 +9,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
 
 import uuid_utils
 
 from relay.app.commands.person import OpenRoom
-from relay.app.runtime.daemon_requests import agents_key, ask_daemon, author_of, state_of, told_no
+from relay.app.runtime.daemon_requests import agents_key, asked
 from relay.app.runtime.git_person import git_person
 from relay.app.runtime.identity import WrongUse
 from relay.base.terminal_text import fail, safe, safe_line, tame
-from relay.config.command_line import script
 from relay.config.loading import load_for_command
 from relay.coordination.tasks.board import Board
 from relay.coordination.tasks.edits import TakenIn, parse_issues
@@ -30,8 +27,8 @@ from relay.model import references
 from relay.store.ports import Tx
 
 Json = dict[str, Any]
-#: Seconds that the room may take; bytes of a file of issues; entries that are named that were not taken.
-ANSWER_S, MOST_BYTES, MOST_NAMED = 30.0, 32 << 20, 20
+#: Bytes of a file of issues; entries that are named that were not taken.
+MOST_BYTES, MOST_NAMED = 32 << 20, 20
 
 
 def lane() -> Lane:
@@ -103,20 +100,12 @@ def give(args: argparse.Namespace) -> int:
     except WrongUse as error:
         return fail(str(error), 2)
     settings = load_for_command(args.config)
-    state = state_of(settings)
-    if state is None:
-        return fail(f"the room is not running; start it with {script('scripts/start.sh')}")
     agent = None if to.lower() == "any" else to.removeprefix("@")
     known = {name.casefold(): name for name in settings.agent_names}
     agent = agent and known.get(agent.casefold(), agent)
-    try:
-        key, author = author_of(settings, args.name or git_person(settings.repo, settings.agent_names))
-        asked = {**author, "tasks": numbers, "action": "give", "to": agent}
-        done = ask_daemon(f"{state['url']}/api/tasks/some", timeout_s=ANSWER_S, key=key, body=asked)
-    except HTTPError as error:
-        return told_no(error, False)
-    except (OSError, HTTPException, ValueError) as error:
-        return fail(f"the room at {state['url']} does not answer ({getattr(error, 'reason', error)})")
+    person = args.name or git_person(settings.repo, settings.agent_names)
+    body = {"tasks": numbers, "action": "give", "to": agent}
+    done = asked(settings, "/api/tasks/some", person=person, body=body, as_json=args.json)
     print(json.dumps(done) if args.json else safe(str(tame(done)["reason"])))
     return 0 if done.get("success") else 1
 

@@ -93,7 +93,9 @@ class Reload:
             try:
                 settings = await asyncio.to_thread(update)
             except ConfigError as error:
-                message = "; ".join(str(problem) for problem in error.problems)
+                # A problem of the file itself has no key, which says where it is.
+                keyed = all(problem.key for problem in error.problems)
+                message = "; ".join(map(str, error.problems)) if keyed else str(error)
                 raise Refusal(message, "See docs/configuration.md.", Fault.MALFORMED) from error
             except KeyError:
                 raise Refusal(

@@ -53,7 +53,7 @@ from relay.app.wiring.memory.turn_memories import TurnMemories
 from relay.app.wiring.room_actions import TimelineActions
 from relay.app.wiring.timeline import TimelineRecording
 from relay.app.wiring.timeline_journal import TimelineJournal
-from relay.app.worktrees.desk import ShownApps
+from relay.app.worktrees.desk import IN_WORKTREES, ShownApps
 from relay.base.durations import now_iso
 from relay.base.git_checkouts import top_of
 from relay.config.settings import LiveSettings, Settings
@@ -201,6 +201,7 @@ class Parts:
             member=now.member,
         )
         hooks = DaemonHooks(
+            store,
             self.transcript,
             self.worktrees,
             self.airspace,
@@ -251,6 +252,7 @@ class Parts:
         self.services.conflicts.standing = self.conflict_service.standing
         self.reload = Reload(settings, self)
         self.needs = NeedsInbox(self.roster, self.turns, board, self.permissions, settings, clock=clock)
+        self.needs.desk = self.worktrees.desk
         if not self.fleet.alone:
             self.needs.elsewhere = NeedsElsewhere(store, self.fleet, self.live, self.needs.own)
         self.teller = Teller(
@@ -270,11 +272,11 @@ class Parts:
             TimelineActions(self.rewinds, self.moments),
             MemoryActions(store, hop_decay=lambda: settings.current.memory.hop_decay),
             outside={
-                actions.Resolve: self.conflict_service,
+                **dict.fromkeys((actions.Resolve, actions.GiveUpMerge), self.conflict_service),
                 actions.RaiseBudget: BudgetOrders(self.reload),
                 actions.ShowSince: SinceOrders(store, self.needs, clock),
                 **dict.fromkeys(REVIEWING, self.reviews),
-                **dict.fromkeys((actions.RunApp, actions.StopApp, actions.SetUp), self.worktrees.desk),
+                **dict.fromkeys(IN_WORKTREES, self.worktrees.desk),
             },
             orders={
                 actions.Exploring: ExplorationActions(settings, registry),

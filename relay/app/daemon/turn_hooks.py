@@ -12,12 +12,13 @@ from relay.app.daemon.metrics import Metrics
 from relay.app.verification.landing_handover import LandingHandover
 from relay.app.verification.sources import ChangeSources
 from relay.app.wiring.memory.turn_memories import TurnMemories
+from relay.app.wiring.running_turns import first_tree
 from relay.app.wiring.timeline import TimelineRecording
 from relay.model import Changes, Kind, Location, Message, Workplace
 from relay.room.dispatch.running import TurnHooks
 from relay.room.dispatch.turns import Plan, Recollection
 from relay.room.transcript.tail import Transcript
-from relay.store.ports import Tx
+from relay.store.ports import Store, Tx
 
 
 class DaemonHooks(TurnHooks):
@@ -25,6 +26,7 @@ class DaemonHooks(TurnHooks):
 
     def __init__(
         self,
+        store: Store,
         transcript: Transcript,
         worktrees: WorktreeParts,
         airspace: AirspaceParts,
@@ -35,6 +37,7 @@ class DaemonHooks(TurnHooks):
         sources: ChangeSources,
         landings: LandingHandover | None,
     ) -> None:
+        self._store = store
         self._transcript, self._worktrees, self._airspace = transcript, worktrees, airspace
         self._timeline, self._metrics, self._states = timeline, metrics, states
         self._memories, self._sources = memories, sources
@@ -54,6 +57,8 @@ class DaemonHooks(TurnHooks):
         if place is None:
             return None
         await self._timeline.turn_began(plan, place)
+        turns = self._worktrees.turns
+        turns.first_trees[plan.agent] = await first_tree(self._store, turns.registry, plan, place)
         env = await self._worktrees.desk.setups.agent_env(plan.agent)
         notes = [place.note, told, await self._timeline.taken_back(plan.agent)]
         return replace(place, note="\n\n".join(filter(None, notes)), env=env)

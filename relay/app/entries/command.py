@@ -6,21 +6,15 @@ import argparse
 import json
 import re
 from collections.abc import Sequence
-from http.client import HTTPException
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
 from urllib.parse import quote, urlencode
 
-from relay.app.runtime.daemon_requests import agents_key, ask_daemon, author_of, state_of, told_no
+from relay.app.runtime.daemon_requests import agents_key, asked
 from relay.app.runtime.git_person import git_person
 from relay.base.terminal_text import fail, safe, safe_line, tame
-from relay.config.command_line import script
 from relay.config.loading import load_for_command
 from relay.config.locate import add_config_option, find
-
-#: Seconds that the room may take: an action waits up to 20 s for its answer.
-ANSWER_S = 30.0
 
 
 def main(words: Sequence[str]) -> int:
@@ -29,17 +23,12 @@ def main(words: Sequence[str]) -> int:
     if args.do in _WRITES and agents_key():
         return fail("people do that, and this is an agent's turn")
     settings = load_for_command(find(args.config))
-    state = state_of(settings)
-    if state is None:
-        return fail(f"the room is not running; start it with {script('scripts/start.sh')}")
     try:
-        key, author = author_of(settings, args.name or git_person(settings.repo, settings.agent_names))
-        path, body = _asked(args, author)
-        done = ask_daemon(f"{state['url']}{path}", timeout_s=ANSWER_S, key=key, body=body)
-    except HTTPError as error:
-        return told_no(error, args.json)
-    except (OSError, HTTPException, ValueError) as error:
-        return fail(f"the room at {state['url']} does not answer ({getattr(error, 'reason', error)})")
+        path, body = _request(args)
+    except OSError as error:
+        return fail(f"{args.file} cannot be read: {error.strerror or error}")
+    person = args.name or git_person(settings.repo, settings.agent_names)
+    done = asked(settings, path, person=person, body=body, as_json=args.json)
     print(json.dumps(done) if args.json else safe(_text(args.do, tame(done))))
     return 0 if done.get("success", True) else 1
 
@@ -49,7 +38,7 @@ _PLACE = re.compile(r":[0-9]+(?:-[0-9]+)?$")
 _WRITES = ("edit", "delete", "pin", "unpin", "file")
 
 
-def _asked(args: argparse.Namespace, author: dict[str, Any]) -> tuple[str, dict[str, Any] | bytes | None]:
+def _request(args: argparse.Namespace) -> tuple[str, dict[str, Any] | bytes | None]:
     """The path of the request, and its body, None = a GET. Raises OSError."""
     if args.do == "file":
         return f"/api/files?{urlencode({'name': args.file.name})}", args.file.read_bytes()
@@ -57,16 +46,16 @@ def _asked(args: argparse.Namespace, author: dict[str, Any]) -> tuple[str, dict[
         return "/api/pins", None
     if args.do == "code":
         path, _, lines = args.place.rpartition(":") if _PLACE.search(args.place) else (args.place, "", "")
-        asked = {"path": path, "at": args.message, **({"lines": lines} if lines else {})}
-        return f"/api/code?{urlencode(asked)}", None
+        place = {"path": path, "at": args.message, **({"lines": lines} if lines else {})}
+        return f"/api/code?{urlencode(place)}", None
     if args.do == "thread":
         return f"/api/transcript?{urlencode({'thread': args.message, 'limit': 1000})}", None
     at = f"/api/messages/{quote(args.message, safe='')}"
     match args.do:
         case "edit":
-            return f"{at}/edit", {**author, "body": " ".join(args.text)}
+            return f"{at}/edit", {"body": " ".join(args.text)}
         case "delete" | "pin" | "unpin":
-            return f"{at}/{args.do}", author
+            return f"{at}/{args.do}", {}
         case _:
             return f"{at}/versions", None
 

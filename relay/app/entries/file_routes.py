@@ -13,10 +13,8 @@ from aiohttp import web
 from relay.app.entries.files import RoomFiles
 from relay.config.settings import LiveSettings
 from relay.faces.http.requests.errors import answer
-from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Query, bad, read_bytes
-from relay.faces.http.requests.reader import RequestReader
-from relay.model import Fault, Refusal
+from relay.faces.http.requests.reader import RequestReader, only_person
 from relay.room.parsing import file_names as files
 
 
@@ -34,9 +32,7 @@ class FileRoutes:
         name = Query(request, "name").text("name")
         if not name:
             raise bad("name is missing.", "Ask with `?name=picture.png`, and send the file as the body.")
-        if not request[CREDENTIAL].person:
-            message = "Only a person sends files, and this is an agent's key."
-            raise Refusal(message, "Name the file's path in the message.", Fault.FORBIDDEN, "scope")
+        only_person(request, "sends files", "Name the file's path in the message.")
         self._kept.check_size(name, request.content_length or 0)  # before it is read
         most, within_s = self._settings.current.room.max_file_bytes, self._reader.limits.body_s
         data = await read_bytes(request, most, within_s)

@@ -12,9 +12,8 @@ from aiohttp.typedefs import Handler
 
 from relay.app.entries.code import CodeLook, span_of
 from relay.faces.http.requests.errors import answer
-from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, Query, bad
-from relay.faces.http.requests.reader import RequestReader
+from relay.faces.http.requests.reader import RequestReader, only_person
 from relay.faces.http.routes.room import message_bytes
 from relay.model import Fault, Refusal
 from relay.model.actions import Action, DeleteMessage, EditMessage, Pin, Unpin
@@ -92,9 +91,7 @@ class EntryRoutes:
         return handle
 
     async def _act(self, request: web.Request, body: Body, action: Action) -> web.Response:
-        if not request[CREDENTIAL].person:
-            message = "Only a person does that, and this is an agent's key."
-            raise Refusal(message, "Use the room's token.", Fault.FORBIDDEN, "scope")
+        only_person(request, "does that")
         return answer((await self._actions.act(action, by=self._reader.speaker(request, body))).as_json())
 
     async def _number(self, request: web.Request) -> int:

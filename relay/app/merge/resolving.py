@@ -25,7 +25,7 @@ from relay.merge.resolution.journal import AskedConflict, Resolution
 from relay.merge.resolution.service import found, of_number
 from relay.merge.resolution.wording import listed, shown, side_name
 from relay.model import Refusal
-from relay.model.actions import Resolve
+from relay.model.actions import GiveUpMerge, Resolve
 from relay.model.ports import Voice
 from relay.store.ports import Store, Tx
 
@@ -48,7 +48,9 @@ class ConflictService:
     # -- what the room's people say
 
     async def carry_out(self, action: Any, *, by: str, source_key: str) -> str:
-        """`/resolve`; the room's answer, as markdown. Raises Refusal."""
+        """`/resolve` and `/abort`; the room's answer, as markdown. Raises Refusal."""
+        if isinstance(action, GiveUpMerge):
+            return str((await self._actions.abort(action.agent, by))["reason"])
         assert isinstance(action, Resolve)
         if action.conflict is not None and action.choice is None:
             return await self.show(action.conflict)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from relay.app.needs.need import Kind, Need, NeedAction
-from relay.base.terminal_text import flat
+from relay.app.needs.words import short
 from relay.model import Board, actions, references
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job, JobState
@@ -28,8 +28,7 @@ async def answered_tasks(tx: Tx, board: Board, questions: Collection[str]) -> li
         row = None if done is None or done.answer_id is None else await tx.one(Q.message, id=done.answer_id)
         if done is None or row is None or references.message(row["number"]) in questions:
             continue
-        title = flat(task.title)
-        title = title if len(title) <= MOST_TITLE else f"{title[: MOST_TITLE - 1]}…"
+        title = short(task.title, MOST_TITLE)
         text = f"{agent} has answered {task.ref} “{title}” ({references.message(row['number'])}). Is it done?"
         id = f"answered:{task.ref}"
         buttons = (

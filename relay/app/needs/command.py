@@ -6,22 +6,17 @@ import argparse
 import json
 import time
 from collections.abc import Sequence
-from http.client import HTTPException
 from typing import Any
-from urllib.error import HTTPError
 from urllib.parse import quote
 
 from relay.app.needs.words import unheard
-from relay.app.runtime.daemon_requests import agents_key, ask_daemon, author_of, state_of, told_no
+from relay.app.runtime.daemon_requests import agents_key, asked
 from relay.app.runtime.git_person import git_person
 from relay.base.durations import parse_iso, rough_duration
 from relay.base.terminal_text import fail, safe, safe_line, tame
-from relay.config.command_line import command, script
+from relay.config.command_line import command
 from relay.config.loading import load_for_command
 from relay.config.locate import add_config_option, find
-
-#: Seconds that the room may take: an action waits up to 20 s for its answer.
-ANSWER_S = 30.0
 
 
 def main(words: Sequence[str]) -> int:
@@ -32,28 +27,20 @@ def main(words: Sequence[str]) -> int:
     if agents_key():
         return fail("the inbox is a person's, and this is an agent's turn")
     settings = load_for_command(find(args.config))
-    state = state_of(settings)
-    if state is None:
-        return fail(f"the room is not running; start it with {script('scripts/start.sh')}")
-    url = f"{state['url']}/api/needs"
-    try:
-        key, author = author_of(settings, args.name or git_person(settings.repo, settings.agent_names))
-        if args.need is None:
-            needs = ask_daemon(url, timeout_s=ANSWER_S, key=key)
-            if args.json:
-                print(json.dumps(needs))
-                return 0
-            print(safe(_listed(tame(needs))))
-            members = ask_daemon(f"{state['url']}/api/state", timeout_s=ANSWER_S, key=key)["fleet"]["members"]
-            if away := [safe_line(each["name"]) for each in members if each["state"] == "away"]:
-                print(f"\n{unheard(away)}")
+    if args.need is None:
+        needs = asked(settings, "/api/needs", as_json=args.json)
+        if args.json:
+            print(json.dumps(needs))
             return 0
-        asked = {**author, "action": args.action, **({"text": args.text} if args.text else {})}
-        done = ask_daemon(f"{url}/{quote(args.need, safe='')}", timeout_s=ANSWER_S, key=key, body=asked)
-    except HTTPError as error:
-        return told_no(error, args.json)
-    except (OSError, HTTPException, ValueError) as error:
-        return fail(f"the room at {state['url']} does not answer ({getattr(error, 'reason', error)})")
+        print(safe(_listed(tame(needs))))
+        members = asked(settings, "/api/state")["fleet"]["members"]
+        if away := [safe_line(each["name"]) for each in members if each["state"] == "away"]:
+            print(f"\n{unheard(away)}")
+        return 0
+    person = args.name or git_person(settings.repo, settings.agent_names)
+    body = {"action": args.action, **({"text": args.text} if args.text else {})}
+    path = f"/api/needs/{quote(args.need, safe='')}"
+    done = asked(settings, path, person=person, body=body, as_json=args.json)
     if args.json:
         print(json.dumps(done))
     else:
@@ -86,7 +73,7 @@ def _listed(needs: Sequence[dict[str, Any]]) -> str:
         lines += [f"{safe_line(need['about'])}, {age} ago: {safe_line(need['text'], 400)}"]
         for action in need["actions"]:
             text = f' "<{action["asks"]}>"' if action["asks"] else ""
-            typed = command(f"inbox {need['id']} {action['name']}{text}").strip("`")
+            typed = command(f"inbox {need.get('short') or need['id']} {action['name']}{text}").strip("`")
             lines.append(f"  {safe_line(action['label'], 40):<28} {typed}")
         lines.append("")
     return "\n".join(lines).rstrip()

@@ -7,7 +7,9 @@ word; a need is gone when its wing says so. Each function gives the needs of one
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from relay.airspace.advisories import table, wording
 from relay.airspace.advisories.rules.advisory import Advisory, Steering
@@ -26,16 +28,23 @@ from relay.room.dispatch.roster import Member
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job, JobState, message_of_row
 from relay.room.routing.choice import choice
+from relay.room.steward.meant import given_up, taken_over
 from relay.store.ports import Tx
 
 #: Other agents that a message is offered to.
 MOST_OTHERS = 3
-#: Entries among which a question of an agent's is looked for; jobs that ended badly.
-MOST_ENTRIES, MOST_JOBS = 200, 100
+#: Entries among which questions of agents are looked for, and questions of one agent; jobs that ended badly.
+MOST_ENTRIES, MOST_QUESTIONS, MOST_JOBS = 500, 3, 100
+#: Messages that one agent did not answer, each of which is a need of its own.
+MOST_APART = 3
+#: Characters of a message, or of a task's title, that a button quotes.
+MOST_QUOTED = 30
+_ADDRESSED = re.compile(r"^(?:@[\w-]+[,:]?\s+)+")
 
 
-async def collisions(tx: Tx, agents: Iterable[str]) -> list[Need]:
-    """Open advisories about which a person can decide something, and has not."""
+async def collisions(tx: Tx, agents: Iterable[str], told: Collection[str] = ()) -> list[Need]:
+    """Open advisories about which a person can decide something, and has not. `told`: agents of which another need
+    says that they are set back."""
     names, found = frozenset(agents), []
     paused = {str(row["name"]) for row in await tx.all(Q.agents) if row["paused"]}
     make: Mapping[str, Callable[[str], actions.Action]] = {
@@ -43,8 +52,10 @@ async def collisions(tx: Tx, agents: Iterable[str]) -> list[Need]:
         "stop": lambda agent: actions.Stop((agent,)),
         "update": lambda agent: actions.TakeMain((agent,)),
     }
-    for advisory in (await table.load_state(tx)).advisories.values():
-        choices = advisory.choices(names) if advisory.open else ()
+    for stored in (await table.load_state(tx)).advisories.values():
+        others = {name: back for name, back in stored.set_back.items() if name not in told}
+        advisory = replace(stored, set_back=others)
+        choices = advisory.choices(names) if advisory.open and advisory.founded else ()
         if not choices or _settled(advisory, paused):
             continue
         # What does not merge any more is a need of its own: who has heard of the collision before it hears of that.
@@ -60,11 +71,14 @@ async def collisions(tx: Tx, agents: Iterable[str]) -> list[Need]:
             for choice in choices
             if not (choice.name == "stop" and choice.agent in paused)
         ]
-        buttons.append(later("Leave it", id))
+        # As the room says it: by the message that told of it.
+        name = references.message(advisory.number) if advisory.number else advisory.id[-6:]
+        said = ":".join(["advisory", name, *sorted(back)])
+        buttons.append(later("Leave it", said))
         since = max([advisory.resolved_at or advisory.opened_at, *(each.since for each in back.values())])
         about = " and ".join(advisory.part)
         line = sentence(wording.line(advisory))
-        found.append(Need(id, Kind.COLLISION, since, about, line, tuple(buttons), advisory.id))
+        found.append(Need(id, Kind.COLLISION, since, about, line, tuple(buttons), advisory.id, said=said))
     return found
 
 
@@ -109,7 +123,7 @@ def permissions(pending: Sequence[Pending], *, numbered: bool = True) -> list[Ne
     return found
 
 
-async def agent_needs(tx: Tx, members: Mapping[str, Member], now: float) -> list[Need]:
+async def agent_needs(tx: Tx, members: Mapping[str, Member], board: Board, now: float) -> list[Need]:
     """Agents whose circuit is open, and those whose budget is spent."""
     jobs = [Job.of_row(row) for row in await tx.all(Q.last_skips, limit=MOST_JOBS)]
     found = []
@@ -121,9 +135,7 @@ async def agent_needs(tx: Tx, members: Mapping[str, Member], now: float) -> list
         missed = [job for job in jobs if job.agent == name]
         if breaker.state is BreakerState.OPEN:
             latest = max(missed, key=lambda job: job.id, default=None)
-            others = await _others(tx, members, name, now)
-            open_still = latest is not None and not await _taken_over(tx, latest)
-            give = _give(await _message(tx, latest), others) if open_still else ()
+            give = () if latest is None else await _give(tx, latest, members, board, now)
             failed = next((job.error for job in missed if job.state is JobState.DEAD and job.error), "")
             text = f"It gets no work after {in_a_row(breaker.failures)}"
             if breaker.retry_at:
@@ -143,6 +155,10 @@ async def agent_needs(tx: Tx, members: Mapping[str, Member], now: float) -> list
             if spent is not None:
                 limit = getattr(policy.budget, spent.what)
                 more = max(limit * 2, 1)
+                while more <= spent.used:  # a limit that is spent already frees nobody
+                    more *= 2
+                # Another limit is another need: who waits for this one has not put that off.
+                id, typed = f"budget:{name}:{spent.what}:{limit:.15g}", f"budget:{name}"
                 said = f"${more:.2f}" if spent.what == "usd_per_day" else f"{more:,}"
                 unit = {"turns_per_hour": "turns an hour", "tokens_per_day": "tokens a day"}
                 label = f"Raise to {said} {unit.get(spent.what, 'a day')}"
@@ -153,50 +169,58 @@ async def agent_needs(tx: Tx, members: Mapping[str, Member], now: float) -> list
                         actions.RaiseBudget(name, spent.what, more),
                         undo=actions.RaiseBudget(name, spent.what, limit),
                     ),
-                    later("Wait", f"budget:{name}", "wait"),
+                    later("Wait", typed, "wait"),
                 )
                 skips = [job.ended_at or 0.0 for job in missed if job.error_class == "budget"]
                 at = max([used.newest or 0.0, *skips])
                 free = clock_time(spent.frees_at, now)
                 text = f"Its budget is spent: {spent.text}. The first part is free again at {free}."
-                found.append(
-                    Need(f"budget:{name}", Kind.BUDGET, at, name, text, buttons, name, spent.frees_at)
-                )
+                need = Need(id, Kind.BUDGET, at, name, text, buttons, name, spent.frees_at, said=typed)
+                found.append(need)
     return found
 
 
-async def unanswered(tx: Tx, members: Mapping[str, Member], silent: Iterable[str], now: float) -> list[Need]:
-    """Messages that an agent was asked and will not answer by itself. `silent`: agents of which another need says
-    why."""
-    apart, found = frozenset(silent), []
-    for job in [Job.of_row(row) for row in await tx.all(Q.last_skips, limit=MOST_JOBS)]:
-        ended = job.ended_at or job.created_at
-        if job.agent in apart or job.agent not in members or now - ended > DAY_S:
+async def unanswered(
+    tx: Tx, members: Mapping[str, Member], silent: Iterable[str], board: Board, now: float
+) -> list[Need]:
+    """Messages that an agent was asked and will not answer by itself; many of one agent are one need. `silent`:
+    agents of which another need says why."""
+    missed = await given_up(tx, {*members} - {*silent}, now)
+    found, of_agent = [], Counter(job.agent for job, _ in missed)
+    for name, count in of_agent.items():
+        if count > MOST_APART:
+            found.append(_many(name, [pair for pair in missed if pair[0].agent == name]))
+    for job, message in missed:
+        if of_agent[job.agent] > MOST_APART:
             continue
-        if job.error_class in ("cancelled", "not_configured") or job.folded_into is not None:
-            continue
-        message = await _message(tx, job)
-        if message is None or await _taken_over(tx, job):
-            continue
-        others = await _others(tx, members, job.agent, now)
         buttons = (
             NeedAction("retry", "Try again", actions.Retry(job.id, "job")),
-            *_give(message, others),
+            *await _give(tx, job, members, board, now),
             later("Leave it", f"job:{job.id}"),
         )
-        state = "gave up on" if job.state is JobState.DEAD else "was skipped for"
-        ref = references.message(message.number)
-        text = f"It {state} {ref} of {flat(message.speaker)}: “{short(message.body, 80)}”"
+        ended, ref = job.ended_at or job.created_at, references.message(message.number)
+        how = "gave up on" if job.state is JobState.DEAD else "was skipped for"
+        text = f"It {how} {ref} of {flat(message.speaker)}: “{short(message.body, 80)}”"
         text += f". Why: {short(job.error)}" if job.error else ""
         found.append(Need(f"job:{job.id}", Kind.UNANSWERED, ended, job.agent, sentence(text), buttons, ref))
     return found
 
 
-async def _taken_over(tx: Tx, job: Job) -> bool:
-    """Does another agent answer that message by now, or has one?"""
-    others = [Job.of_row(row) for row in await tx.all(Q.jobs_of_message, message_id=job.message_id)]
-    taken = (JobState.PENDING, JobState.ACTIVE, JobState.FAILED, JobState.DONE)
-    return any(other.id > job.id and other.state in taken for other in others)
+def _many(name: str, missed: Sequence[tuple[Job, Message]]) -> Need:
+    """`missed`: of this agent, the newest first."""
+    newest, count = missed[0][0], len(missed)
+    refs = [references.message(message.number) for _, message in missed]
+    rest = count - MOST_APART
+    text = f"It has not answered {count} messages: {', '.join(refs[:MOST_APART])} and {rest} more"
+    text += f". Why not the newest: {short(newest.error)}" if newest.error else ""
+    typed = f"jobs:{name}"
+    buttons = (
+        NeedAction("retry", "Try all again", actions.RetryAll(name)),
+        later("Leave them", typed),
+    )
+    ended = newest.ended_at or newest.created_at
+    id = f"{typed}:{newest.id}"
+    return Need(id, Kind.UNANSWERED, ended, name, sentence(text), buttons, refs[0], said=typed)
 
 
 async def tasks(tx: Tx, board: Board) -> list[Need]:
@@ -222,36 +246,43 @@ async def tasks(tx: Tx, board: Board) -> list[Need]:
 
 
 async def questions(tx: Tx, agents: Iterable[str], now: float) -> list[Need]:
-    """Agents whose last answer to a person ends with a question that nobody has answered."""
-    names, answered, found = set(agents), set[str](), []
+    """Questions that agents' answers to people end with, and that no person has answered: by a later message to that
+    agent, or by a reply in the question's thread, which answers that one alone. What the agent says to other messages
+    meanwhile answers nothing; a later answer to the same message takes the question's place."""
+    names, answered, replied = set(agents), set[str](), set[tuple[str | None, str]]()
+    shown, seen, found = Counter[str](), set[tuple[str, str]](), list[Need]()
     rows = await tx.all(Q.messages_before, before=await events.last_pos(tx) + 1, limit=MOST_ENTRIES)
     said = [message_of_row(row) for row in rows]
     by_id = {message.id: message for message in said}
     for message in said:  # the newest first
+        speaker, about = message.speaker, message.in_reply_to or ""
         if message.kind == "human":
-            answered |= set(message.to)
-            about = by_id.get(message.in_reply_to or "")
-            if about is not None:
-                answered.add(about.speaker)
+            asked = by_id.get(about)
+            if about:
+                replied |= {(message.thread, name) for name in message.to}
+                replied |= {(message.thread, asked.speaker)} if asked is not None else set()
+            elif "given" not in message.meta:  # a task that is given answers no question
+                answered |= set(message.to)
             continue
-        if message.kind != "agent" or message.speaker not in names:
+        if message.kind != "agent" or speaker not in names:
             continue
-        names.discard(message.speaker)  # only what it said last counts
-        asked = by_id.get(message.in_reply_to or "")
-        question = question_of(message.body)
-        if not question or message.speaker in answered or (asked is not None and asked.kind != "human"):
+        question, asked = question_of(message.body), by_id.get(about)
+        same = {(speaker, key) for key in (about, question) if key}
+        news = not same & seen
+        seen |= same
+        if not question or not news or (asked is not None and asked.kind != "human"):
             continue
         at = parse_iso(message.ts)
-        if now - at > DAY_S:
+        over = speaker in answered or (message.thread, speaker) in replied
+        if over or now - at > DAY_S or shown[speaker] == MOST_QUESTIONS:
             continue
+        shown[speaker] += 1
         reference = references.message(message.number)
         buttons = (
-            NeedAction("answer", "Answer", actions.Steer((message.speaker,), ""), "text", "your answer"),
+            NeedAction("answer", "Answer", actions.Steer((speaker,), ""), "text", "your answer"),
             later("No answer", f"question:{reference}"),
         )
-        found.append(
-            Need(f"question:{reference}", Kind.QUESTION, at, message.speaker, question, buttons, reference)
-        )
+        found.append(Need(f"question:{reference}", Kind.QUESTION, at, speaker, question, buttons, reference))
     return found
 
 
@@ -277,9 +308,11 @@ def silent(working: Mapping[str, tuple[float, float]], quiet_s: float, now: floa
             NeedAction("steer", "Ask it", actions.Steer((name,), ""), "text", "what to tell it"),
             later("Let it work", f"silent:{name}"),
         )
+        id = f"silent:{name}:{began:.0f}"  # of this turn: another one is not let work by it
         quiet = rough_duration(now - max(began, heard))
         text = f"It has worked for {rough_duration(now - began)}, and nothing was heard of it for {quiet}."
-        found.append(Need(f"silent:{name}", Kind.SILENT, heard or began, name, text, buttons, name))
+        at = heard or began
+        found.append(Need(id, Kind.SILENT, at, name, text, buttons, name, said=f"silent:{name}"))
     return found
 
 
@@ -303,25 +336,34 @@ async def held(tx: Tx) -> list[Need]:
     return [Need(f"held:{reference}", Kind.HELD, parse_iso(last.ts), about, text, buttons, reference)]
 
 
-async def _others(tx: Tx, members: Mapping[str, Member], name: str, now: float) -> list[str]:
-    """Other agents that would begin with it now."""
-    return list((await choice(tx, members, now, but=[name])).names[:MOST_OTHERS])
-
-
-async def _message(tx: Tx, job: Job | None) -> Message | None:
-    rows = [] if job is None else await tx.all(Q.messages_by_ids, ids=dumps([job.message_id]))
+async def _message(tx: Tx, job: Job) -> Message | None:
+    rows = await tx.all(Q.messages_by_ids, ids=dumps([job.message_id]))
     return message_of_row(rows[0]) if rows else None
 
 
-def _give(message: Message | None, others: Sequence[str]) -> tuple[NeedAction, ...]:
-    """Only what a person wrote goes to another agent."""
-    if message is None or message.kind != "human" or "claims" in message.meta:
+async def _give(
+    tx: Tx, job: Job, members: Mapping[str, Member], board: Board, now: float
+) -> tuple[NeedAction, ...]:
+    """To whom what this job was about can be given: a person's message, or the task that it gave. To nobody who has
+    it already, and never what another agent has begun."""
+    message = await _message(tx, job)
+    if message is None or message.kind != "human" or "claims" in message.meta or await taken_over(tx, job):
         return ()
-    task = message.meta.get("given")
+    given, what, title = message.meta.get("given"), references.message(message.number), message.body
+    if isinstance(given, dict):
+        task = next((each for each in await board.list(tx) if each.number == given["number"]), None)
+        if task is None or task.given_to is not None or task.as_json()["status"] != "pending":
+            return ()
+        what, title = task.ref, task.title
 
     def to(other: str) -> actions.Action:
-        if isinstance(task, dict):
-            return actions.Give((int(task["number"]),), other)
-        return actions.Route((other,), message.number)
+        number = message.number
+        return actions.Give((given["number"],), other) if given else actions.Route((other,), number)
 
-    return tuple(NeedAction(f"give-{other}", f"Give to {other}", to(other)) for other in others)
+    asked = {str(row["agent"]) for row in await tx.all(Q.jobs_of_message, message_id=message.id)}
+    able = await choice(tx, members, now, but={job.agent, *asked})
+    said = f"{what} “{short(_ADDRESSED.sub('', title), MOST_QUOTED)}”"
+    return tuple(
+        NeedAction(f"give-{other}", f"Give {said} to {other}", to(other))
+        for other in able.names[:MOST_OTHERS]
+    )

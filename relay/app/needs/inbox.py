@@ -15,8 +15,11 @@ from typing import Any
 from relay.app.needs import found, since, work
 from relay.app.needs.answered import answered_tasks
 from relay.app.needs.elsewhere import NeedsElsewhere
-from relay.app.needs.need import Kind, Need
+from relay.app.needs.merges import merge_needs
+from relay.app.needs.need import Kind, Need, meant
+from relay.app.needs.runs import run_needs
 from relay.app.needs.words import unheard
+from relay.app.worktrees.desk import WorktreeDesk
 from relay.base.durations import clock_time, parse_iso, rough_duration
 from relay.base.terminal_text import flat
 from relay.config.settings import LiveSettings
@@ -54,6 +57,8 @@ class NeedsInbox:
         self._settings, self._clock = settings, clock
         #: What other members of the fleet have, and which of them cannot be reached.
         self.elsewhere: NeedsElsewhere | None = None
+        #: The worktrees that are here; None = nothing runs in them.
+        self.desk: WorktreeDesk | None = None
 
     async def read(self, tx: Tx) -> list[Need]:
         """What needs a person now, the newest first."""
@@ -63,15 +68,17 @@ class NeedsInbox:
 
     async def _all(self, tx: Tx, now: float) -> list[Need]:
         members = self._roster.members
-        agents = await found.agent_needs(tx, members, now)
+        agents = await found.agent_needs(tx, members, self._board, now)
         questions = await found.questions(tx, members, now)
+        merges, told = await merge_needs(tx, members, now)
         return [
-            *await found.collisions(tx, members),
+            *await found.collisions(tx, members, told),
             *found.permissions(self._permissions.pending),
+            *self._runs(now),
             *await work.approval_needs(tx),
-            *await work.conflict_needs(tx),
+            *merges,
             *agents,
-            *await found.unanswered(tx, members, [need.about for need in agents], now),
+            *await found.unanswered(tx, members, [need.about for need in agents], self._board, now),
             *await found.tasks(tx, self._board),
             *await answered_tasks(tx, self._board, {need.ref for need in questions}),
             *questions,
@@ -79,7 +86,6 @@ class NeedsInbox:
             *await work.handoff_needs(tx),
             *await work.exploration_needs(tx),
             *await found.held(tx),
-            *await work.not_landed(tx, members, now),
             *(await self.elsewhere.read(tx) if self.elsewhere else ()),
         ]
 
@@ -89,7 +95,11 @@ class NeedsInbox:
         return [
             *found.permissions(self._permissions.pending, numbered=False),
             *found.silent(self._working(), quiet_s, self._clock()),
+            *self._runs(self._clock()),
         ]
+
+    def _runs(self, now: float) -> list[Need]:
+        return [] if self.desk is None else run_needs(self.desk, self._roster.members, now)
 
     def _working(self) -> dict[str, tuple[float, float]]:
         working = {}
@@ -118,19 +128,18 @@ class NeedsInbox:
         assert isinstance(action, PutOff)
         now = self._clock()
         later = {id: until for id, until in (await _put_off(tx)).items() if until > now}
+        needs = await self._all(tx, now)
         if action.undo:
-            if later.pop(action.need, None) is None:
+            need = meant([need for need in needs if need.id in later], action.need)
+            if later.pop(need.id if need else action.need, None) is None:
                 raise Refusal(f"{action.need} is not put off.", "`/inbox` shows what needs you.")
             text = f"{code_span(action.need)} is in the inbox again."
         else:
-            need = next((need for need in await self._all(tx, now) if need.id == action.need), None)
-            if need is None:
+            if (need := meant(needs, action.need)) is None:
                 raise Refusal(f"Nothing in the inbox is {action.need}.", "`/inbox` shows what needs you.")
             until = later[need.id] = need.ends if need.kind is Kind.BUDGET and need.ends else now + DAY_S
-            back = PutOff(need.id, undo=True).line()
-            text = (
-                f"{by} put {code_span(need.id)} off until {clock_time(until, now)}. `{back}` brings it back."
-            )
+            back = PutOff(need.typed, undo=True).line()
+            text = f"{by} put {code_span(need.typed)} off until {clock_time(until, now)}. `{back}` brings it back."
         await events.put_setting(tx, _LATER, dumps(later))
         return text
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -34,6 +35,8 @@ class Kind(StrEnum):
     EXPLORATION = "exploration"
     HELD = "held"
     NOT_LANDED = "not_landed"
+    SETUP_FAILED = "setup_failed"
+    APP_ENDED = "app_ended"
 
     @property
     def urgent(self) -> bool:
@@ -100,7 +103,8 @@ def later(label: str, need: str, name: str = "later") -> NeedAction:
 class Need:
     """`id`: the same as long as it is the same need; `at`: since when (Unix seconds). `about`: the agents, people or
     things; `text`: one sentence or two, in plain text. `ref`: what the page opens for it: an agent's name, a number
-    as people say it (`a3`, `m17`), an advisory's id. `ends`: when it ends by itself, None = it does not."""
+    as people say it (`a3`, `m17`), an advisory's id. `ends`: when it ends by itself, None = it does not. `said`: what
+    people type for it where its id is long, empty = its id."""
 
     id: str
     kind: Kind
@@ -110,6 +114,12 @@ class Need:
     actions: tuple[NeedAction, ...] = ()
     ref: str = ""
     ends: float | None = None
+    said: str = ""
+
+    @property
+    def typed(self) -> str:
+        """What people type for it."""
+        return self.said or self.id
 
     def action(self, name: str) -> NeedAction:
         """Raises Refusal."""
@@ -127,6 +137,7 @@ class Need:
         ]
         short = {"about": safe_line(self.about, MOST_ABOUT), "text": safe_line(self.text, MOST_TEXT)}
         whole = {name: getattr(self, name) for name in ("id", "at", "ref", "ends")}
+        whole |= {"said": self.said} if self.said else {}
         return {**whole, **short, "kind": self.kind.value, "actions": actions}
 
     @classmethod
@@ -147,6 +158,7 @@ class Need:
     def as_json(self) -> Json:
         return {
             "id": self.id,
+            "short": self.typed,
             "kind": self.kind.value,
             "at": iso(self.at),
             "about": safe_line(self.about, MOST_ABOUT),
@@ -155,3 +167,13 @@ class Need:
             "ends_at": None if self.ends is None else iso(self.ends),
             "actions": [action.as_json() for action in self.actions],
         }
+
+
+def meant(needs: Sequence[Need], word: str) -> Need | None:
+    """The need that people mean: its id, what they type for it, or the beginning of one of these that no other need
+    has."""
+    for need in needs:
+        if word in (need.id, need.typed):
+            return need
+    found = [need for need in needs if need.id.startswith(word) or need.typed.startswith(word)]
+    return found[0] if len(found) == 1 and word else None

@@ -8,13 +8,14 @@ from __future__ import annotations
 from aiohttp import web
 
 from relay.app.needs.inbox import NeedsInbox
-from relay.app.needs.need import Need
+from relay.app.needs.need import Kind, Need, meant
 from relay.app.needs.since import line
 from relay.faces.http.requests.errors import answer
-from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Query
-from relay.faces.http.requests.reader import RequestReader
+from relay.faces.http.requests.reader import RequestReader, only_person
 from relay.model import Fault, Refusal
+from relay.model.actions import Steer
+from relay.room.journal.pages import row_at
 from relay.room.person_actions import PersonActions
 from relay.store.ports import Store
 
@@ -53,19 +54,21 @@ class NeedRoutes:
         """`{name, action, text?}` -> `{success, reason, undo}`. `undo`: the command that takes it back, or null. 404:
         nothing needs anybody by that id any more."""
         body = await self._reader.body(request, "action", "text")
-        if not request[CREDENTIAL].person:
-            message = "Only a person acts on the inbox, and this is an agent's key."
-            raise Refusal(message, "Use the room's token.", Fault.FORBIDDEN, "scope")
+        only_person(request, "acts on the inbox")
         id, name, text = request.match_info["need"], body.text("action"), body.maybe_text("text")
-        need = next((need for need in await self._needs() if need.id == id), None)
-        if need is None:
+        if (need := meant(await self._needs(), id)) is None:
             raise Refusal(
                 f"Nothing in the inbox is {id[:60]}: it is settled, or put off.",
                 "GET /api/needs.",
                 Fault.UNKNOWN,
             )
         button = need.action(name)
-        done = await self._actions.act(button.ordered(text), by=self._reader.speaker(request, body))
+        order, reply = button.ordered(text), ""
+        if need.kind is Kind.QUESTION and isinstance(order, Steer):
+            # Of several questions of one agent it answers this one.
+            asked = await self._store.read(lambda tx: row_at(tx, need.ref))
+            reply = "" if asked is None else str(asked["id"])
+        done = await self._actions.act(order, by=self._reader.speaker(request, body), reply_to=reply or None)
         back = done.undo or (button.undo.line() if done.success and button.undo is not None else None)
         return answer({**done.as_json(), "undo": back})
 

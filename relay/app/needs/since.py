@@ -1,7 +1,8 @@
 """What came since somebody left, in short: numbers, and the sentences that say most (docs/inbox.md).
 
 Invariant: every sentence is one that somebody wrote, with the number of its message: nothing is worded anew, and no
-model is asked.
+model is asked. A line that was written straight into the transcript is not quoted, and one in the name of an agent or
+of the room does not count.
 """
 
 from __future__ import annotations
@@ -40,12 +41,13 @@ _MERGED = "merged"
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What a message says, from its beginning."""
+    """What a message says, from its beginning. `proven`: its speaker said it."""
 
     number: int
     speaker: str
     kind: Kind
     body: str
+    proven: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,9 +138,13 @@ def told(came: Came) -> Since:
     changes = [json.loads(row["meta"]) for row in rows if f'"{_MERGED}"' in row["meta"]]
     merged = [str(meta.get("agent", "")) for meta in changes if meta.get("change") == _MERGED]
     talk = [
-        Words(row["number"], row["speaker"], Kind(row["kind"]), row["body"])
+        Words(
+            *(row["number"], row["speaker"], Kind(row["kind"]), row["body"]),
+            proven='"unverified"' not in row["meta"],
+        )
         for row in rows
         if row["kind"] in (Kind.HUMAN, Kind.AGENT)
+        and '"claims"' not in row["meta"]
         and row["speaker"] != came.reader
         and not row["body"].startswith("/")
     ]
@@ -151,7 +157,7 @@ def told(came: Came) -> Since:
         came.settled,
         tuple(dict.fromkeys(filter(None, [*merged, *came.landed]))),
         came.waits,
-        tuple(telling(talk, came.reader)),
+        tuple(telling([one for one in talk if one.proven], came.reader)),
         len(came.rows) > MOST,
     )
 

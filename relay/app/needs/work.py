@@ -5,26 +5,17 @@ Invariant: no fact is decided here (`relay.app.needs.found`). Each function give
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-from relay.app.needs.need import Kind, Need, NeedAction, later
+from relay.app.needs.need import Kind, Need, NeedAction
 from relay.app.needs.words import named, sentence, short
 from relay.base.durations import parse_iso
 from relay.base.terminal_text import flat
 from relay.log import events
 from relay.merge.exploration import journal as explorations
-from relay.merge.resolution import journal as conflicts
 from relay.model import actions, references
-from relay.room.dispatch.budget import DAY_S
 from relay.store.ports import Tx
 from relay.timeline.handoffs import journal as handoffs
 from relay.timeline.handoffs.event import answers_of
 from relay.verification import approvals
-from relay.verification.landing import journal as landings
-from relay.verification.landing.entry import EntryState
-
-#: Landings that ended, among which those that were put out are looked for.
-MOST_ENDED = 50
 
 
 async def approval_needs(tx: Tx) -> list[Need]:
@@ -45,37 +36,6 @@ async def approval_needs(tx: Tx) -> list[Need]:
                 *(Kind.APPROVAL, asked.at, asked.agent, text, buttons, asked.name),
                 ends=asked.expires,
             )
-        )
-    return found
-
-
-async def conflict_needs(tx: Tx) -> list[Need]:
-    """Conflicts that wait for one of the five answers (docs/landing.md)."""
-    found = []
-    for asked in await conflicts.newest(tx, only_open=True):
-        question, number = asked.question, asked.number
-        choices = {1: f"Keep {short(question.ours.name or question.into_name, 40)}'s"}
-        choices[2] = f"Keep {question.agent}'s"
-        choices |= {} if asked.part.whole else {3: f"Let {question.agent} write it", 4: "Write it yourself"}
-        choices[5] = "Keep both branches apart"
-        agent = {3: question.agent}
-        buttons = tuple(
-            NeedAction(
-                f"choice-{choice}",
-                label,
-                actions.Resolve(number, choice, agent.get(choice), "" if choice == 4 else None),
-                *(("lines", "the lines that are to stand there") if choice == 4 else ()),
-            )
-            for choice, label in choices.items()
-        )
-        where = f", {short(asked.part.entity, 120)}" if asked.part.entity else ""
-        text = (
-            f"{flat(question.agent)} cannot be merged into {flat(question.into_name)}: {flat(asked.part.kind)} in "
-            f"{short(asked.part.path, 200)}{where}."
-        )
-        at = parse_iso(asked.at)
-        found.append(
-            Need(f"conflict:{asked.name}", Kind.CONFLICT, at, question.agent, text, buttons, asked.name)
         )
     return found
 
@@ -133,26 +93,5 @@ async def exploration_needs(tx: Tx) -> list[Need]:
                 f"exploration:{one.name}",
                 *(Kind.EXPLORATION, parse_iso(one.at), one.name, text, (*take, end), one.name),
             )
-        )
-    return found
-
-
-async def not_landed(tx: Tx, agents: Iterable[str], now: float) -> list[Need]:
-    """Branches that the landing queue put out, and that are in it no more."""
-    names, seen, found = frozenset(agents), set[str](), []
-    inside = {entry.agent for entry in await landings.open_entries(tx)}
-    for entry in await landings.newest_ended(tx, MOST_ENDED):
-        if entry.agent in seen:
-            continue
-        seen.add(entry.agent)
-        ended = entry.ended or entry.at
-        if entry.state is not EntryState.PUT_OUT or entry.agent in inside or now - ended > DAY_S:
-            continue
-        id = f"landing:{entry.number}"
-        again = NeedAction("land", "Land again", actions.Land((entry.agent,), squash=entry.squash))
-        buttons = (again, later("Leave it", id)) if entry.agent in names else (later("Leave it", id),)
-        text = f"Its branch did not land: {short(entry.reason) or 'no reason is known'}"
-        found.append(
-            Need(id, Kind.NOT_LANDED, ended, entry.agent, sentence(text), buttons, str(entry.number))
         )
     return found

@@ -7,20 +7,19 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from http.client import HTTPException
+from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError
 from urllib.parse import quote
 
-from relay.app.runtime.daemon_requests import agents_key, ask_daemon, author_of, state_of, told_no
+from relay.app.runtime.daemon_requests import agents_key, asked
 from relay.app.runtime.git_person import git_person
 from relay.base.terminal_text import fail, safe, safe_line, tame
-from relay.config.command_line import command, script
+from relay.config.command_line import command
 from relay.config.loading import load_for_command
 from relay.config.locate import add_config_option, find
 
-#: Seconds that the room may take: an action waits up to 20 s for its answer.
+#: Seconds that the room may take for a large branch.
 ANSWER_S = 60.0
 
 
@@ -38,29 +37,20 @@ def main(words: Sequence[str]) -> int:
     except (OSError, ValueError) as error:
         return fail(f"{args.comments} cannot be used: {getattr(error, 'strerror', None) or error}", 2)
     settings = load_for_command(find(args.config))
-    state = state_of(settings)
-    if state is None:
-        return fail(f"the room is not running; start it with {script('scripts/start.sh')}")
-    url = f"{state['url']}/api/review/{quote(args.agent, safe='')}"
-    try:
-        key, author = author_of(settings, args.name or git_person(settings.repo, settings.agent_names))
-        if not (args.comments or args.reviewed or args.apply):
-            told = ask_daemon(f"{url}?name={quote(author['name'])}", timeout_s=ANSWER_S, key=key)
-            print(json.dumps(told) if args.json else safe(_listed(tame(told), author["name"])))
-            return 0
-        undo = {"undo": True} if args.undo else {}
-        what, more = (
-            ("comments", {"comments": comments})
-            if args.comments
-            else ("reviewed", {"paths": args.reviewed, **undo})
-            if args.reviewed
-            else ("apply", {"comment": args.apply, **undo})
-        )
-        done = ask_daemon(f"{url}/{what}", timeout_s=ANSWER_S, key=key, body={**author, **more})
-    except HTTPError as error:
-        return told_no(error, args.json)
-    except (OSError, HTTPException, ValueError) as error:
-        return fail(f"the room at {state['url']} does not answer ({getattr(error, 'reason', error)})")
+    person = args.name or git_person(settings.repo, settings.agent_names)
+    ask = partial(asked, settings, person=person, as_json=args.json, timeout_s=ANSWER_S)
+    path = f"/api/review/{quote(args.agent, safe='')}"
+    if not (args.comments or args.reviewed or args.apply):
+        told = ask(f"{path}?name={quote(person)}")
+        print(json.dumps(told) if args.json else safe(_listed(tame(told), person)))
+        return 0
+    undo = {"undo": True} if args.undo else {}
+    if args.comments:
+        done = ask(f"{path}/comments", body={"comments": comments})
+    elif args.reviewed:
+        done = ask(f"{path}/reviewed", body={"paths": args.reviewed, **undo})
+    else:
+        done = ask(f"{path}/apply", body={"comment": args.apply, **undo})
     print(json.dumps(done) if args.json else safe(str(tame(done)["reason"])))
     return 0 if done.get("success") else 1
 

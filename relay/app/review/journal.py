@@ -82,8 +82,8 @@ async def sent(tx: Tx, agent: str) -> list[SentComment]:
 
 
 async def applied(tx: Tx, agent: str) -> Mapping[str, Mapping[str, Any]]:
-    """Of each suggestion that stands applied, by the comment's name: `{commit, by, first, blob}`. `first`, `blob`:
-    the line on which it begins in the file as it was then."""
+    """Of each suggestion that stands applied, by the comment's name: `{commit, by, first, blob, stood?}`. `first`,
+    `blob`: the line on which it begins in the file as it was then; `stood`: the file's blob before."""
     newest: dict[str, Mapping[str, Any]] = {}
     for event in await events.of_lane(tx, lane_of(agent), APPLIED, limit=MOST_APPLIED):
         newest.setdefault(event.outputs["comment"], event.outputs)
@@ -93,7 +93,7 @@ async def applied(tx: Tx, agent: str) -> Mapping[str, Mapping[str, Any]]:
 async def record_applied(
     tx: Tx, agent: str, told: Mapping[str, Any], *, cause: Sequence[str], source_key: str
 ) -> Event:
-    """A suggestion was applied or taken back: `{comment, undo, commit, by, path, first, blob, text}`."""
+    """A suggestion was applied or taken back: `{comment, undo, commit, by, path, first, blob, stood, text}`."""
     new = NewEvent(APPLIED, lane_of(agent), outputs=dict(told), parents=list(cause), source_key=source_key)
     return await events.append(tx, new)
 

@@ -8,6 +8,7 @@ Invariants:
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -160,7 +161,7 @@ class Reviews:
             if b"\0" in content:
                 raise refused(at, f"is about {safe_line(ask.path)}, a binary file.", "Say it in a message.")
             texts[blob] = content.decode("utf-8", "replace")
-        return quote(at, ask, blob, texts[blob])
+        return await asyncio.to_thread(quote, at, ask, blob, texts[blob])
 
     async def _difference(self, agent: str, path: str = "") -> tuple[TrackedWorktree, Json]:
         """The worktree, and what it changes. Raises Refusal."""
@@ -180,7 +181,8 @@ class Reviews:
         have changed; and with `applied`: the commit by which its suggestion was applied."""
         name, git = worktree.name, self._registry.scratch.git(worktree.checkout)
         sent, applied = await self._store.read(lambda tx: _both(tx, name))
-        lines = await _texts(git, told, sent)
+        blobs = await _blobs(git, told, sent)
+        stands = await asyncio.to_thread(_stand, blobs, sent)  # as long as the files are
         return [
             {
                 **each.comment.as_json(),
@@ -189,14 +191,10 @@ class Reviews:
                 "by": each.by,
                 "at": each.at,
                 "commit": each.commit,
-                "stands": place(
-                    lines.get((each.comment.path, each.comment.side), ()),
-                    each.comment.lines,
-                    each.comment.first,
-                ),
+                "stands": at,
                 "applied": applied[each.name]["commit"] if each.name in applied else None,
             }
-            for each in sent
+            for each, at in zip(sent, stands, strict=True)
         ]
 
 
@@ -216,19 +214,28 @@ async def _blob(git: Git, told: Mapping[str, Any], path: str, side: str) -> str 
     )
 
 
-async def _texts(
+async def _blobs(
     git: Git, told: Mapping[str, Any], sent: Iterable[SentComment]
-) -> dict[tuple[str, str], tuple[str, ...]]:
-    """The lines of the files that these comments are about, as they are now, by path and side."""
+) -> dict[tuple[str, str], bytes]:
+    """The files that these comments are about, as they are now, by path and side."""
     asked = dict.fromkeys((each.comment.path, each.comment.side) for each in sent)
     ids = {key: await _blob(git, told, *key) for key in asked}
     try:
         found = await git.blobs((id for id in ids.values() if id), most=MOST_BYTES)
     except GitError:
         return {}  # more than anybody reads: nothing is said to stand
-    return {
-        key: lines_of(found[id].decode("utf-8", "replace")) for key, id in ids.items() if id and id in found
-    }
+    return {key: found[id] for key, id in ids.items() if id and id in found}
+
+
+def _stand(blobs: Mapping[tuple[str, str], bytes], sent: Sequence[SentComment]) -> list[int | None]:
+    """Of each comment the line on which its lines begin now, None where they have changed. Pure."""
+    places: list[int | None] = [None] * len(sent)
+    for key, blob in blobs.items():
+        lines = lines_of(blob.decode("utf-8", "replace"))
+        for at, each in enumerate(sent):
+            if (each.comment.path, each.comment.side) == key:
+                places[at] = place(lines, each.comment.lines, each.comment.first)
+    return places
 
 
 def landed(told: Mapping[str, Any]) -> str:

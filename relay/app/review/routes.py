@@ -11,10 +11,8 @@ from aiohttp import web
 from relay.app.review.comments import wanted
 from relay.app.review.reviews import Reviews
 from relay.faces.http.requests.errors import answer
-from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, Query, bad
-from relay.faces.http.requests.reader import RequestReader
-from relay.model import Fault, Refusal
+from relay.faces.http.requests.reader import RequestReader, only_person
 from relay.model.actions import ApplySuggestion, MarkReviewed
 from relay.room.parsing.arguments import WrongArguments
 from relay.room.parsing.wings.review import comment_of
@@ -71,12 +69,6 @@ class ReviewRoutes:
 
     async def _order(self, request: web.Request, *fields: str) -> tuple[str, str, Body]:
         """The agent that the path names, the person who orders it, and the body."""
-        if not request[CREDENTIAL].person:
-            raise Refusal(
-                "Only a person reviews a branch, and this is an agent's key.",
-                "Use the room's token.",
-                Fault.FORBIDDEN,
-                "scope",
-            )
+        only_person(request, "reviews a branch")
         body = await self._reader.body(request, *fields)
         return request.match_info["agent"], self._reader.speaker(request, body), body

@@ -148,9 +148,12 @@ class Suggestions:
         first, lines = _lines(sent, standing if action.undo else None, entry, text)
         count = len(comment.suggestion or ()) if action.undo else len(comment.lines)
         content = replaced(text, first, count, lines).encode()
-        if content == text.encode():
-            raise Refusal(f"{code_span(comment.path)} has these lines already.")
         blob = (await git.run("hash-object", "-w", "--stdin", stdin=content)).text
+        if action.undo and standing is not None and entry.oid == standing["blob"]:
+            # The file as it was, to the last byte; former records have not kept it.
+            blob = str(standing.get("stood") or blob)
+        if blob == entry.oid:
+            raise Refusal(f"{code_span(comment.path)} has these lines already.")
         index = scratch.folder / f"index-suggestion-{worktree.name.lower()}"
         tree = await tree_with(git, before, {comment.path.encode(): Entry(entry.mode, blob)}, index)
         fix = f"Change the file by hand in {worktree.checkout.top}."
@@ -170,7 +173,7 @@ class Suggestions:
             answer += f" `/apply @{worktree.name} {sent.name} undo` takes it back."
         told = {
             **{"comment": sent.name, "undo": action.undo, "commit": commit, "by": by, "path": comment.path},
-            **{"first": first, "blob": blob, "text": answer},
+            **{"first": first, "blob": blob, "stood": entry.oid, "text": answer},
         }
         name = self._registry.checkout_name(worktree.name)
         known = await self._store.read(lambda tx: last_tree(tx, name))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
@@ -11,7 +12,11 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 from relay.base.files import read_regular
 from relay.base.terminal_text import fail
+from relay.config.command_line import script
 from relay.config.settings import Settings
+
+#: Seconds that the room may take: an action waits up to 20 s for its answer.
+ANSWER_S = 30.0
 
 
 def state_of(settings: Settings) -> dict[str, Any] | None:
@@ -49,7 +54,31 @@ def ask_daemon(
         return json.load(answer)
 
 
-def told_no(error: HTTPError, as_json: bool) -> int:
+def asked(
+    settings: Settings,
+    path: str,
+    *,
+    person: str = "",
+    body: dict[str, Any] | bytes | None = None,
+    as_json: bool = False,
+    timeout_s: float = ANSWER_S,
+) -> Any:
+    """What the running room answers a command that a `person` typed (empty: nobody is named). Where it answers
+    nothing, or refuses it, the person is told why and the command ends: SystemExit 1, or 2 for wrong use."""
+    state = state_of(settings)
+    if state is None:
+        sys.exit(fail(f"the room is not running; start it with {script('scripts/start.sh')}"))
+    try:
+        key, author = author_of(settings, person)
+        told = body | author if isinstance(body, dict) and person else body
+        return ask_daemon(f"{state['url']}{path}", timeout_s=timeout_s, key=key, body=told)
+    except HTTPError as error:
+        sys.exit(_told_no(error, as_json))
+    except (OSError, HTTPException, ValueError, KeyError) as error:
+        sys.exit(fail(f"the room at {state.get('url')} does not answer ({getattr(error, 'reason', error)})"))
+
+
+def _told_no(error: HTTPError, as_json: bool) -> int:
     """Say why the daemon refused a request; the command's exit code."""
     try:
         answer = json.loads(error.read())

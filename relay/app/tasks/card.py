@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from relay.airspace.worktrees.registry import WorktreeRegistry
-from relay.base.terminal_text import flat
+from relay.base.terminal_text import safe_line
 from relay.coordination.tasks.board import Board
 from relay.coordination.tasks.task import Task
 from relay.git.run import name_of
@@ -96,14 +96,14 @@ async def _conversation(tx: Tx, task: Task, jobs: Sequence[Job]) -> list[Message
 def _entry(message: Message, jobs: Sequence[Job]) -> Json:
     """`jobs`: of the message, with what became of each."""
     # What a person wrote is told by its first paragraph: of a given task the rest is the task's own description.
-    text = flat(message.body.split("\n\n")[0] if message.kind == "human" else message.body)
+    text = message.body.split("\n\n")[0] if message.kind == "human" else message.body
     return {
         "id": message.id,
         "number": message.number,
         "speaker": message.speaker,
         "kind": str(message.kind),
         "at": message.ts,
-        "text": text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 1]}…",
+        "text": safe_line(text, MOST_TEXT),
         "jobs": [job.as_json() for job in jobs if job.message_id == message.id],
     }
 

@@ -18,9 +18,8 @@ from relay.app.tasks.card import card
 from relay.coordination.tasks.board import Board
 from relay.coordination.tasks.edits import TakenIn, read_issues
 from relay.faces.http.requests.errors import answer
-from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, Query, bad, numbered
-from relay.faces.http.requests.reader import RequestReader
+from relay.faces.http.requests.reader import RequestReader, only_person
 from relay.log.events import Lane
 from relay.model import TASK_STATUSES, Fault, Refusal, actions
 from relay.model.actions import Action, Field, Status
@@ -65,9 +64,7 @@ class TaskRoutes:
     async def change_some(self, request: web.Request) -> web.Response:
         """`{name, tasks: [number], action: give | move | priority | archive, to?}` -> `{success, reason}`."""
         body = await self._reader.body(request, "tasks", "action", "to")
-        if not request[CREDENTIAL].person:
-            message = "Only a person changes several tasks at once, and this is an agent's key."
-            raise Refusal(message, "Use the room's token, or POST /work/complete.", Fault.FORBIDDEN, "scope")
+        only_person(request, "changes several tasks at once", "Use the room's token, or POST /work/complete.")
         by = self._reader.speaker(request, body)
         return answer((await self._room.actions.act(_action(body), by=by)).as_json())
 
@@ -75,9 +72,7 @@ class TaskRoutes:
         """`{name, issues: [...]}` (what `gh issue list --json` writes) -> `{success, reason, made, updated,
         unchanged, kept, refused, undo?}`. The room is told in one line."""
         body = await self._reader.body(request, "issues", limit=MOST_BYTES)
-        if not request[CREDENTIAL].person:
-            message = "Only a person imports issues, and this is an agent's key."
-            raise Refusal(message, "Use the room's token, or POST /work/submit.", Fault.FORBIDDEN, "scope")
+        only_person(request, "imports issues", "Use the room's token, or POST /work/submit.")
         taken = TakenIn()
         try:
             issues = read_issues(body.values.get("issues"), taken)

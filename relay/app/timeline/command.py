@@ -12,12 +12,10 @@ import json
 import shlex
 from collections.abc import Mapping
 from datetime import datetime
-from http.client import HTTPException
 from typing import Any
-from urllib.error import HTTPError
 
 from relay.app.runtime import instance
-from relay.app.runtime.daemon_requests import ask_daemon, author_of, state_of
+from relay.app.runtime.daemon_requests import asked
 from relay.app.runtime.git_person import git_person
 from relay.app.timeline import archive
 from relay.app.timeline import moments as moment_commands
@@ -175,18 +173,10 @@ def _take_back(settings: Settings, args: argparse.Namespace) -> int:
     body: dict[str, Any] = {"dry_run": args.dry_run, "partial": args.partial}
     if args.action == "rewind":
         body |= {"lane": args.lane.removeprefix("@"), "to": args.to, "into": args.into}
-    state = state_of(settings)
-    if state is None or instance.running(settings) is None:
+    if instance.running(settings) is None:
         return fail("the room does not run, and only it takes work back; start it and try again")
-    try:
-        key, author = author_of(settings, by)
-        url = f"{state['url']}/api/timeline/{args.action}"
-        done = ask_daemon(url, timeout_s=PATIENT_S, key=key, body=body | author)
-    except HTTPError as error:
-        told = json.load(error)["error"]
-        return fail(f"{told['message']} {told['fix']}".strip(), 2 if told["code"] == "bad_moment" else 1)
-    except (OSError, HTTPException, ValueError, KeyError) as error:
-        return fail(f"the room runs and does not answer: {error or type(error).__name__}")
+    path = f"/api/timeline/{args.action}"
+    done = asked(settings, path, person=by, body=body, as_json=args.json, timeout_s=PATIENT_S)
     print(json.dumps(done) if args.json else _taken_back(done, args))
     return 0 if done["success"] else 1
 

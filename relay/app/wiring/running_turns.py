@@ -14,15 +14,22 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import structlog
+
 from relay.airspace.worktrees.lifecycle import is_ancestor
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree
 from relay.git.kept_snapshots import KeptSnapshots
+from relay.git.run import GitError
 from relay.git.snapshot import on_disk
-from relay.model import Location
+from relay.log import events
+from relay.log.encoding import dumps, loads
+from relay.model import Location, Workplace
 from relay.model.touches import Source
 from relay.room.dispatch.turns import Plan
+from relay.store.ports import Store, StoreError
 
+log = structlog.get_logger(__name__)
 #: Paths of one turn that wait until they change; of more, the oldest are left to the end of the turn.
 MOST_WAITING = 2000
 #: Commands of one shell that may be at work at once; what an earlier one did not write, it does not write any more.
@@ -174,6 +181,30 @@ async def base_of(registry: WorktreeRegistry, worktree: TrackedWorktree, heads: 
         if base and newest and base != newest and await is_ancestor(git, newest, base):
             newest = base
     return newest
+
+
+async def first_tree(store: Store, registry: WorktreeRegistry, plan: Plan, place: Workplace) -> str:
+    """The tree that this turn began with: before it was cut off, where it goes on now and has no more of the main
+    branch than then, else that of its place. It is remembered for the next start. Never raises for git or the
+    store."""
+    worktree = registry.worktrees.get(plan.agent)
+    if worktree is None or not place.tree:
+        return place.tree
+    name = f"turn_began:{plan.agent}"
+    try:
+        base = await base_of(registry, worktree, place.commits)
+        if plan.interrupted:
+            stored: str | None = await store.read(lambda tx: events.setting(tx, name))
+            told = loads(stored or "{}")
+            goes_on = told.get("job") in {job.id for job in plan.jobs} and told.get("base") == base
+            # It may have been in another member's worktree.
+            if goes_on and await worktree.snapshotter.git.maybe("cat-file", "-t", told["tree"]) == "tree":
+                return str(told["tree"])
+        began = dumps({"job": plan.primary.id, "tree": place.tree, "base": base})
+        await store.write(lambda tx: events.put_setting(tx, name, began))
+    except (GitError, OSError, StoreError, store.transient, store.errors) as error:
+        log.warning("what a turn began with is not known", agent=plan.agent, reason=str(error))
+    return place.tree
 
 
 async def keep(registry: WorktreeRegistry, turn: RunningTurn, tree: str) -> None:

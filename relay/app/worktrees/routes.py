@@ -9,9 +9,8 @@ from aiohttp import web
 
 from relay.app.worktrees.desk import WorktreeDesk
 from relay.faces.http.requests.errors import answer
-from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Query
-from relay.faces.http.requests.reader import RequestReader
+from relay.faces.http.requests.reader import RequestReader, only_person
 from relay.model import Fault, Refusal
 from relay.model.actions import RunApp, SetUp, StopApp
 from relay.room.person_actions import PersonActions
@@ -39,9 +38,7 @@ class WorktreeDeskRoutes:
     async def act(self, request: web.Request) -> web.Response:
         """`{name}` -> `{success, reason}`."""
         body = await self._reader.body(request, optional=True)
-        if not request[CREDENTIAL].person:
-            message = "Only a person runs commands in worktrees, and this is an agent's key."
-            raise Refusal(message, "Use the room's token.", Fault.FORBIDDEN, "scope")
+        only_person(request, "runs commands in worktrees")
         by, agent = self._reader.speaker(request, body), await self._known(request)
         action = _ACTIONS[request.path.rpartition("/")[2]](agent)
         return answer((await self._actions.act(action, by=by)).as_json())

@@ -68,6 +68,8 @@ class WorktreeSetups:
         #: Worktrees that are being taken away, with what is set when that is over.
         self._leaving: dict[str, asyncio.Event] = {}
         self._assigning = asyncio.Lock()
+        #: How the last setup of each worktree ended, as far as it was looked at.
+        self._last: dict[str, Setup] = {}
         #: What is lent to programs that run outside of the worktrees.
         self._lent: list[PortRange] = []
 
@@ -81,6 +83,20 @@ class WorktreeSetups:
         if (worktree := self._registry.find(agent)) is None:
             raise missing(self._registry, agent)
         return worktree
+
+    def has(self, agent: str) -> bool:
+        """Is there a worktree of the agent?"""
+        return self._registry.find(agent) is not None
+
+    def failed(self) -> dict[str, Setup]:
+        """By agent, the setups that failed and are not run again now, of worktrees that are there."""
+        if not (self.current.setup or self.current.copy):
+            return {}
+        return {
+            name: setup
+            for name, setup in self._last.items()
+            if setup.state == "failed" and name not in self._work and self.has(name)
+        }
 
     # -- what is known of a worktree
 
@@ -243,7 +259,8 @@ class WorktreeSetups:
             if worktree.name in self._registry.guests:
                 continue
             try:
-                await self.record(worktree)
+                if (setup := (await self.record(worktree)).setup) is not None and worktree.own:
+                    self._last[worktree.name] = setup
                 if worktree.name not in self._registry.turn_trees:
                     await self.set_up_if_due(worktree)
             except (OSError, Refusal) as error:
@@ -317,6 +334,7 @@ class WorktreeSetups:
                 if ended.reason:
                     setup = replace(setup, state="failed", reason=ended.reason[:MOST_REASON])
             await asyncio.to_thread(records.save, git_dir, replace(known, setup=setup))
+            self._last[worktree.name] = setup
         except (OSError, Refusal) as error:
             # Nothing could be kept of it: it is gone, or its disk is full.
             log.warning("a worktree is not set up", agent=worktree.name, reason=str(error))

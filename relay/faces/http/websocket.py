@@ -258,6 +258,10 @@ class SocketEndpoint:
                     continue
                 if sum(len(frame.blob) for frame in rest) <= SMALL_REST:
                     self._hub.join(client, rest)
+                    # What is being written, of which it has seen nothing or a part: in the same step, so that the
+                    # pieces that follow join it.
+                    for frame in self._room.reader.streams():
+                        client.offer(wire(frame.as_text()), 1)
                     return
                 await line.send(client, rest)
                 if stored is not None:

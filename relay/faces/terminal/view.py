@@ -344,7 +344,7 @@ def agent_state(agent: dict[str, Any], now: float) -> tuple[str, str]:
     if agent.get("enabled") is False:
         return "class:quiet", "off"
     if agent.get("installed") is False:
-        return "class:warn", "not installed"
+        return "class:warn", "broken" if agent.get("broken") else "not installed"
     if agent.get("paused"):
         return "class:warn", "paused"
     if isinstance(breaker, dict) and breaker.get("state") == "open":

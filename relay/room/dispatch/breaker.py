@@ -101,6 +101,8 @@ class Fate(StrEnum):
 
     RETRY = "retry"
     PARK = "park"
+    #: It is the next turn's: it was asked for after the turn was cancelled.
+    NEXT = "next"
     SKIP = "skip"
     DEAD = "dead"
 

@@ -1,6 +1,8 @@
 """The turns that run in this process: who can see them, and how one is ended early.
 
-Invariant: a turn that a person has cancelled is not interrupted, and a turn is interrupted for one advice at a time.
+Invariants:
+- a turn that a person has cancelled is not interrupted, and a turn is interrupted for one advice at a time;
+- who cancels takes back what was said before, and nothing that was said since.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from relay.base.durations import now_iso
 from relay.model import Changes, Inbox, Location, Message, Workplace
@@ -63,7 +66,8 @@ class TurnHooks:
 
 @dataclass(slots=True)
 class RunningTurn:
-    """A turn under way. `stopped_by` is the person who cancelled it, `advice` what it is interrupted for. `inbox`:
+    """A turn under way. `stopped_by` is the person who cancelled it, and what was said from the room's number
+    `before` on (None: nothing) is not taken back with it; `advice` is what it is interrupted for. `inbox`:
     what it is told; `news`: something was said in the room."""
 
     plan: Plan
@@ -80,6 +84,7 @@ class RunningTurn:
     #: Its last tool, with what it is used for.
     tool: str = ""
     stopped_by: str | None = None
+    before: int | None = None
     advice: str = ""
     #: It ended because of the advice.
     cut_off: bool = False
@@ -88,6 +93,17 @@ class RunningTurn:
     @property
     def jobs(self) -> frozenset[int]:
         return frozenset(job.id for job in self.plan.all_jobs)
+
+    def stream(self, text: str, offset: int, tool: str = "") -> dict[str, Any]:
+        """A piece of its answer, as docs/http.md has a `stream`. `offset`: of `text`, in UTF-16 units."""
+        data = {
+            "job": self.plan.primary.id,
+            "agent": self.plan.agent,
+            "message_id": self.plan.asked.id,
+            "text": whole_text(text),
+            "offset": offset,
+        }
+        return {**data, "tool": tool} if tool else data
 
 
 class RunningTurns:
@@ -98,38 +114,58 @@ class RunningTurns:
         #: The daemon stops: no turn is interrupted any more, since none begins again.
         self.stopping = False
         self._logs: dict[str, deque[dict[str, str]]] = {}
-        #: Jobs that were cancelled between their claim and the start of their turn, and by whom.
-        self._cancelled: dict[int, str] = {}
+        #: By agent: the turn that was cancelled between its claim and its start, as `cancel` was called.
+        self._cancelled: dict[str, tuple[str, int, float | None, int | None]] = {}
 
     @property
     def jobs(self) -> set[int]:
         """The jobs whose turns run here."""
         return {job for turn in self.by_agent.values() for job in turn.jobs}
 
+    def streams(self) -> list[dict[str, Any]]:
+        """What the running turns have said so far: of each one piece, from the beginning. Not of those whose end is
+        being recorded, since their answers may stand in the room already."""
+        return [
+            turn.stream("".join(turn.text), 0, turn.tool)
+            for turn in self.by_agent.values()
+            if (turn.length or turn.tool) and not turn.over_soon
+        ]
+
     def begin(self, plan: Plan, task: asyncio.Task[None]) -> None:
         """The task of a claimed turn was made. It is cancelled if one of its jobs was cancelled meanwhile."""
-        self.by_agent[plan.agent] = RunningTurn(plan, task)
-        by = next((self._cancelled[job.id] for job in plan.jobs if job.id in self._cancelled), None)
-        self._cancelled.clear()
-        if by is not None:
-            self.cancel(plan.agent, by)
+        turn = self.by_agent[plan.agent] = RunningTurn(plan, task)
+        cancelled = self._cancelled.pop(plan.agent, None)
+        if cancelled is not None:
+            by, job, began, before = cancelled
+            # A job that is tried again later is not the turn that was meant.
+            if job in turn.jobs and began in (None, plan.started_at):
+                self.cancel(plan.agent, by, before=before)
 
     def end(self, agent: str) -> None:
         self.by_agent.pop(agent).over.set()
 
-    def cancel(self, agent: str, by: str, job: int | None = None) -> bool:
-        """End the running turn of an agent, with `job` only if it is at that job; False when it has none.
+    def cancel(
+        self,
+        agent: str,
+        by: str,
+        job: int | None = None,
+        began: float | None = None,
+        before: int | None = None,
+    ) -> bool:
+        """End the running turn of an agent, with `job` only if it is at that job; False when it has none. `before`:
+        those of its messages that have this room's number or a later one wait for the next turn.
 
-        A turn that is claimed and has not begun is ended as soon as it would begin.
+        A turn that is claimed and has not begun is ended as soon as it would begin, if it is of the claim `began`.
         """
         turn = self.by_agent.get(agent)
         if turn is None:
             if job is not None:
-                self._cancelled[job] = by
+                self._cancelled[agent] = (by, job, began, before)
             return False
         if turn.stopped_by is not None or (job is not None and job not in turn.jobs):
             return False
-        turn.stopped_by = by
+        turn.stopped_by, turn.before = by, before
+        turn.inbox.close()
         turn.task.cancel()
         return True
 

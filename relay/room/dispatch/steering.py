@@ -102,7 +102,8 @@ async def hear(
     ids = [id for id in ids if id in turn.told]
     async with turn.hearing:
         wait = 0.1
-        while ids and not turn.over_soon:
+        # What a cancelled turn hears is its agent's next turn's.
+        while ids and not turn.over_soon and turn.stopped_by is None:
             try:
                 work = partial(_hear, plan=turn.plan, ids=ids, after=after[:200], now=time.time())
                 heard = await store.write(work, durable=True)

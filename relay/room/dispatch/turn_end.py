@@ -79,12 +79,18 @@ async def _end(
     """Bring the turn's jobs into the states of `ends`, with one event."""
     rows: list[Row] = []
     for state, jobs in ends.items():
+        # What only waits for the next turn was not cancelled.
+        next_turns = state is JobState.PENDING and outcome.failure is FailureClass.CANCELLED
         rows += await tx.all(
             Q.end_jobs,
             ids=dumps([job.id for job in jobs]),
             state=str(state),
-            error=outcome.advice or outcome.detail or None,
-            error_class=ADVISORY if outcome.advice else outcome.failure and str(outcome.failure),
+            error=None if next_turns else outcome.advice or outcome.detail or None,
+            error_class=None
+            if next_turns
+            else ADVISORY
+            if outcome.advice
+            else outcome.failure and str(outcome.failure),
             answer_id=answer_id,
             not_before=retry_at if state is JobState.FAILED else 0.0,
             now=now,
@@ -119,7 +125,7 @@ async def _answer(tx: Tx, plan: Plan, outcome: Outcome, *, now: float, answer_id
         meta["usage"] = outcome.usage.as_json()
     if outcome.truncated:
         meta["truncated"] = True
-    if outcome.changes is not None:
+    if outcome.changes is not None and outcome.changes.files:
         meta["worktree"] = outcome.changes.as_json()
     if plan.given.memories:
         meta["memories"] = [dict(memory) for memory in plan.given.memories]
@@ -178,6 +184,12 @@ async def _fail(
     policy = plan.policy
     # Each job by its own attempts: one that arrived meanwhile does not prolong those it was joined to.
     fates = {job: fate(failure, job.attempts, policy.max_attempts) for job in plan.all_jobs}
+    since = [
+        job
+        for job, message in zip(plan.all_jobs, plan.all_messages, strict=True)
+        if outcome.before is not None and message.number >= outcome.before
+    ]
+    fates |= dict.fromkeys(since, Fate.NEXT)
     before = await load_breaker(tx, policy)
     after = before.failed(failure, now, outcome.retry_at)
     if after != before:
@@ -191,6 +203,8 @@ async def _fail(
     if failure is FailureClass.RATE_LIMIT:
         # The limit is not the job's fault: the attempt is given back.
         await tx.execute(Q.refund_attempt, ids=dumps([job.id for job in plan.all_jobs]))
+    elif since:
+        await tx.execute(Q.refund_attempt, ids=dumps([job.id for job in since]))
     for what in dict.fromkeys(fates.values()):
         about = [
             message
@@ -225,6 +239,7 @@ async def _fail(
 _STATE_OF = {
     Fate.RETRY: JobState.FAILED,
     Fate.PARK: JobState.PENDING,
+    Fate.NEXT: JobState.PENDING,
     Fate.SKIP: JobState.SKIPPED,
     Fate.DEAD: JobState.DEAD,
 }

@@ -123,6 +123,8 @@ class Outcome:
     failure: FailureClass | None = None
     detail: str = ""
     retry_at: float | None = None
+    #: Of a turn that was cancelled: messages with this room's number or a later one wait for the next turn.
+    before: int | None = None
     truncated: bool = False
     tools: tuple[str, ...] = ()
     usage: UsagePart = field(default_factory=UsagePart)

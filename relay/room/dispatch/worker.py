@@ -17,7 +17,6 @@ from collections.abc import Callable, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import structlog
 
@@ -287,7 +286,7 @@ class WorkerPool:
             return Outcome(interrupted=True, detail="cut off for an advisory", advice=whole_text(turn.advice))
         if by is None:
             return Outcome(interrupted=True, detail="cut off by a stop of the daemon")
-        return Outcome(failure=FailureClass.CANCELLED, detail=f"cancelled by {by}")
+        return Outcome(failure=FailureClass.CANCELLED, detail=f"cancelled by {by}", before=turn.before)
 
     async def _record(self, plan: Plan, outcome: Outcome) -> None:
         """A turn that has an outcome records it, also when it is cancelled now."""
@@ -360,17 +359,10 @@ class WorkerPool:
             case EndPart():
                 output.end = part
 
-    def _stream(self, plan: Plan, text: str, tool: str | None = None) -> None:
+    def _stream(self, plan: Plan, text: str, tool: str = "") -> None:
         turn = self._turns.by_agent[plan.agent]
-        data: dict[str, Any] = {
-            "job": plan.primary.id,
-            "agent": plan.agent,
-            "message_id": plan.asked.id,
-            "text": whole_text(text),
-            "offset": turn.length,
-        }
-        if tool:
-            data["tool"] = turn.tool = tool
+        data = turn.stream(text, turn.length, tool)
+        turn.tool = tool or turn.tool
         turn.text.append(text)
         turn.length += len(text.encode("utf-16-le", "surrogatepass")) // 2
         self._live.publish("stream", data)

@@ -115,6 +115,7 @@ def said(use: DayUse) -> str:
 
 def dollars(used: Used) -> str:
     """What was paid, as far as it is known. Pure."""
-    if used.unpriced and used.unpriced == used.turns:
+    if not used.usd:
         return "not told"
-    return f"${used.usd:.2f}{' and more' if used.unpriced else ''}"
+    shown = "<$0.01" if used.usd < 0.005 else f"${used.usd:.2f}"
+    return f"{shown}{' and more' if used.unpriced else ''}"

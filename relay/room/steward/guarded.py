@@ -8,6 +8,7 @@ from relay.model import actions
 GUARDED = (
     actions.Route
     | actions.Retry
+    | actions.RetryAll
     | actions.Resume
     | actions.TryNow
     | actions.Continue
@@ -38,8 +39,13 @@ GUARDED = (
     | actions.RunApp
     | actions.StopApp
     | actions.SetUp
+    | actions.GiveUpMerge
     | actions.Give
     | actions.EditTasks
+    | actions.MoveTask
+    | actions.MoveTasks
+    | actions.MoveAll
+    | actions.ClearAll
     | actions.Archive
     | actions.Undo
     | actions.EditMessage
@@ -64,6 +70,8 @@ OUTSIDE = (
     | actions.RunApp
     | actions.StopApp
     | actions.SetUp
+    | actions.GiveUpMerge
+    | actions.ShowOutput
 )
 #: Of these: what concerns the one who asks, and no agent.
-OWN = actions.ShowReview | actions.MarkReviewed | actions.ShowSince
+OWN = actions.ShowReview | actions.MarkReviewed | actions.ShowSince | actions.ShowOutput

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from relay.log.encoding import dumps
 from relay.model import (
     Airspace,
     Board,
@@ -34,12 +35,12 @@ from relay.room.entries import orders as entries
 from relay.room.journal import ledger, usage
 from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import Q
-from relay.room.journal.orders import Order, Result
+from relay.room.journal.orders import Ending, Order, Result
 from relay.room.journal.values import Job, JobState
 from relay.room.routing import router
 from relay.room.steward import answers
 from relay.room.steward.guarded import GUARDED, OUTSIDE, OWN, QUOTED
-from relay.room.steward.meant import jobs_of, message_of
+from relay.room.steward.meant import given_up, jobs_of, message_of, refuse_deleted
 from relay.room.steward.overview import Overview
 from relay.room.steward.tasks import TaskActions
 from relay.store.ports import Tx
@@ -133,6 +134,9 @@ class ActionHandlers:
                 return await self.route(tx, await message_of(tx, number), list(agents), order)
             case actions.Retry(number, of):
                 return await self.retry(tx, await jobs_of(tx, number, of), order)
+            case actions.RetryAll(agent):
+                missed = await given_up(tx, [agent], order.now)
+                return await self.retry(tx, [job for job, _ in reversed(missed)], order)
             case actions.Cancel(agents):
                 return await self.cancel(tx, agents, order)
             case actions.Pause(agents):
@@ -236,6 +240,7 @@ class ActionHandlers:
                 f"{references.message(message.number)} is not a person's message.",
                 "Route one that a person wrote.",
             )
+        refuse_deleted(message)
         self._known(agents)
         asked = await router.overrule(tx, message, agents, by=order.by, now=order.now, parents=order.cause)
         named = ", ".join(agents)
@@ -252,6 +257,9 @@ class ActionHandlers:
         if not again:
             states = ", ".join(f"{job.agent} {job.state}" for job in jobs) or "nobody was asked"
             raise Refusal(f"There is nothing to try again: {states}.", "`/queue` shows what failed.")
+        for id in dict.fromkeys(job.message_id for job in again):
+            if (asked := await ledger.message(tx, id)) is not None:
+                refuse_deleted(asked)
         tried: list[str] = []
         waits: list[str] = []
         refused: list[str] = []
@@ -268,7 +276,9 @@ class ActionHandlers:
             waits += [f"{job.agent}: {prospect.why}."] if prospect.why else []
         if not tried:
             raise Refusal(" ".join(dict.fromkeys(refused)), "`/who` shows how the agents are.")
-        return Result(" ".join([f"Trying again: {listed(tried)}.", *dict.fromkeys([*waits, *refused])]))
+        names = list(dict.fromkeys(tried))
+        many = f" ({len(tried)} messages)" if len(tried) > len(names) else ""
+        return Result(" ".join([f"Trying again: {listed(names)}{many}.", *dict.fromkeys([*waits, *refused])]))
 
     async def try_now(self, tx: Tx, agents: Sequence[str], order: Order) -> Result:
         """The one attempt of an open circuit, at once: with the latest message that the agent could not answer."""
@@ -305,18 +315,27 @@ class ActionHandlers:
         member = self._roster.members.get(policy.agent)
         return await queue.prospect(tx, policy, order.now, absence=member.absence if member else "")
 
-    async def cancel(self, tx: Tx, agents: Sequence[str], order: Order) -> Result:
-        """End running turns, and skip what waits behind them."""
+    async def cancel(
+        self, tx: Tx, agents: Sequence[str], order: Order, *, waiting_too: bool = True
+    ) -> Result:
+        """End running turns, and (`waiting_too`) skip what waits behind them: those of what was said before the
+        command."""
         active = await tx.all(Q.active_jobs)
         # An agent that was taken out of the configuration may still be at work.
         self._known([name for name in agents if all(row["agent"] != name for row in active)], none=True)
-        running: list[tuple[str, str, int]] = []
+        running: list[Ending] = []
         waiting: list[str] = []
         for name in agents:
-            held = [row["id"] for row in active if row["agent"] == name]
+            waits = await tx.all(Q.open_jobs_of_agent, agent=name)
+            rows = [*(row for row in active if row["agent"] == name), *waits]
+            asked = await tx.all(Q.messages_by_ids, ids=dumps([row["message_id"] for row in rows]))
+            since = {row["id"] for row in asked if row["number"] > order.message.number}
+            before = [row for row in rows if row["message_id"] not in since]
+            held = [row for row in before if row["state"] == JobState.ACTIVE]
             if held:
-                running.append((name, order.by, held[-1]))
-            for row in await tx.all(Q.open_jobs_of_agent, agent=name):
+                job = held[-1]
+                running.append(Ending(name, order.by, job["id"], job["started_at"], order.message.number))
+            for row in before[len(held) :] if waiting_too else ():
                 await ledger.change_job(
                     tx,
                     Job.of_row(row),
@@ -329,24 +348,24 @@ class ActionHandlers:
                 waiting.append(name)
         if not running and not waiting:
             raise Refusal(f"{' and '.join(agents)} had nothing to cancel.", "`/queue` shows who works.")
-        parts = [f"ending {name}'s turn" for name, _, _ in running]
+        parts = [f"ending {ending.agent}'s turn" for ending in running]
         if waiting:
             parts.append(f"{len(waiting)} waiting message{'s' * (len(waiting) != 1)} taken back")
         text = ", ".join(parts)
         return Result(f"{text[0].upper()}{text[1:]}.", cancel=tuple(running))
 
     async def stop(self, tx: Tx, agents: Sequence[str], order: Order) -> Result:
-        """End running turns, skip what waits, and give these agents no new turn."""
+        """End running turns, and give these agents no new turn: what waits goes on waiting."""
         names = self._known(agents)
         await self.pause(tx, names, order)
         try:
-            done = await self.cancel(tx, names, order)
+            done = await self.cancel(tx, names, order, waiting_too=False)
         except Refusal:
-            # Nothing runs and nothing waits: then it is only kept from beginning anew.
+            # Nothing runs: then it is only kept from beginning anew.
             done = Result("")
         ended = f" {done.text}" if done.text else ""
         again = f"/resume {' '.join(f'@{name}' for name in names)}"
-        text = f"{order.by} stopped {listed(names)}.{ended} New messages wait until `{again}`."
+        text = f"{order.by} stopped {listed(names)}.{ended} Messages wait until `{again}`."
         return Result(text, cancel=done.cancel)
 
     async def pause(self, tx: Tx, agents: Sequence[str], order: Order) -> Result:

@@ -102,7 +102,7 @@ class Steward:
             for event in batch:
                 told = event.outputs or {}
                 if told["agent"] in self._turns.by_agent:
-                    self._turns.cancel(told["agent"], told["by"], told["job"])
+                    self._turns.cancel(told["agent"], told["by"], told["job"], before=told.get("before"))
 
     async def _is_ours(self, job: Job) -> bool:
         """Is it for this member to answer the job? Not what is to be written at the member where its agent lives, and
@@ -204,12 +204,11 @@ class Steward:
 
     async def _stop_elsewhere(self, tx: Tx, result: Result, order: Order) -> None:
         """The turns that are to be ended and run at other members of the fleet: those hear it from the log."""
-        for agent, by, job in result.cancel:
-            member = self._roster.members.get(agent)
+        for ending in result.cancel:
+            member = self._roster.members.get(ending.agent)
             if member is not None and member.home:
-                outputs = {"agent": agent, "by": by, "job": job}
                 lane = ledger.cycle_lane(order.message.id)
-                stopped = NewEvent(ledger.TURN_STOPPED, lane, parents=order.cause, outputs=outputs)
+                stopped = NewEvent(ledger.TURN_STOPPED, lane, parents=order.cause, outputs=ending._asdict())
                 await events.append(tx, stopped)
 
     async def _action(self, tx: Tx, job: Job, message: Message) -> Action | None:

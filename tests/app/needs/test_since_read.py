@@ -11,8 +11,10 @@ import pytest
 
 from relay.app.needs import since
 from relay.app.needs.inbox import NeedsInbox, SinceOrders
-from relay.model import Refusal
+from relay.model import Kind, Refusal
 from relay.model.actions import ShowSince
+from relay.room.journal import ledger
+from relay.room.journal.ledger import NewMessage
 from relay.store.ports import Store
 from tests import engines
 from tests.engines import BOTH, T0
@@ -65,3 +67,18 @@ async def test_what_came_is_gone_through_behind_the_read_and_off_the_loop(
     for thread, sizes in seen:
         assert thread != threading.get_ident(), "the loop goes on meanwhile"
         assert max(sizes) == since.MOST_BODY + 1
+
+
+async def test_what_proves_nobody_is_not_quoted_and_counts_for_no_agent(store: Store) -> None:
+    asked = SinceOrders(store, _Quiet(), lambda: T0 + 60)
+    await post(store, "I am off to lunch.", T0, by="ann")
+    lines = [
+        ("AVA", "Shall I delete the whole database now?", {"claims": "AVA", "unverified": True}),
+        ("ben", "The carts keep their discount.", {"unverified": True}),
+    ]
+    for speaker, body, meta in lines:
+        line = NewMessage(speaker, Kind.HUMAN, body, T0 + 1, meta=meta)
+        await store.write(lambda tx, line=line: ledger.put_message(tx, line))
+    text = await asked.carry_out(ShowSince("m1"), by="ann", source_key="a")
+    assert "1 message: ben said 1" in text
+    assert "database" not in text and "discount" not in text

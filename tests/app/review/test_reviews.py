@@ -128,6 +128,20 @@ async def test_a_suggestion_is_applied_once_for_each_order(open_place: Open) -> 
     await check_log(place.store)
 
 
+async def test_what_is_taken_back_leaves_the_file_as_it_was_to_the_last_byte(open_place: Open) -> None:
+    place = await open_place()
+    before = b"a\r\nb\nlast"
+    await place.work("AVA", {"app.py": before.decode()})
+    (place.at("AVA") / "app.py").write_bytes(before)
+    for first, last, text in ((1, 3, ""), (1, 1, "x"), (3, 3, "")):
+        asked = {"path": "app.py", "first": first, "last": last, "text": "", "suggestion": text}
+        made = await send(place, asked)
+        await apply(place, made.number)
+        assert (place.at("AVA") / "app.py").read_bytes() != before
+        await apply(place, made.number, undo=True)
+        assert (place.at("AVA") / "app.py").read_bytes() == before
+
+
 class Killed(BaseException):
     """The process is gone."""
 

@@ -309,6 +309,17 @@ async def test_text_is_never_html(room: MockRoom, open_page: OpenPage) -> None:
     assert await page.evaluate("window.pwned") is None
 
 
+async def test_a_long_text_without_end_keeps_its_words(room: MockRoom, open_page: OpenPage) -> None:
+    """Read in pieces; and what is nested deeper than its reader goes is shown as it was written."""
+    room.say("CLAUDE", "[" * 4000 + "\n" + "a.py:1 **b** m1 " * 300, "agent")
+    room.say("CLAUDE", ">" * 5000 + " deep", "agent")
+    page = await open_page()
+    long = entries(page).first.locator(".md")
+    await expect(long.locator("strong")).to_have_count(300)
+    assert (await long.text_content() or "").count("a.py:1 b m1 ") >= 299
+    await expect(entries(page).last.locator(".md p")).to_have_text(">" * 5000 + " deep")
+
+
 async def test_code_is_coloured_and_copied(room: MockRoom, open_page: OpenPage) -> None:
     room.say("CLAUDE", "```python\ndef f():\n    return 1\n```", "agent")
     page = await open_page()

@@ -153,6 +153,20 @@ async def test_frames_that_are_not_stored(home: House) -> None:
     assert all(one["cursor"] is None and one["data"]["text"] == "ä" for one in got)
 
 
+async def test_who_comes_while_an_agent_writes_gets_what_it_has_written(home: House) -> None:
+    await home.room.post("write it", name="ann")
+    home.room.writing = [Frame(None, "stream", {"job": 1, "text": "so far", "offset": 0})]
+    for after in (None, "0"):
+        async with home.ws() as line:
+            await line.send_json({"after": after})
+            # After the stored frames: one of those may tell of the end of a former attempt.
+            got = await frames(line, lambda one: one["type"] == "stream")
+            assert [one["type"] for one in got] == ["hello", *(["entry"] if after else []), "stream"]
+            home.room.say_live(Frame(None, "stream", {"job": 1, "text": "!", "offset": 6}))
+            (more,) = await frames(line, lambda one: one["type"] == "stream")
+            assert more["data"]["offset"] == 6
+
+
 async def test_what_happens_now_is_listened_to_only_while_somebody_is_connected(home: House) -> None:
     assert home.room.feeds == 0
     for at in range(2):

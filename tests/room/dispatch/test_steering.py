@@ -331,3 +331,25 @@ async def test_a_message_of_an_agent_waits_for_the_next_turn(floor: Floor) -> No
     await until(lambda: _is(bool(heard)))
     assert len(heard) == 1 and "look at this" not in heard[0]
     gate.set()
+
+
+async def test_what_is_said_after_a_cancel_is_answered(floor: Floor) -> None:
+    """The command is carried out a moment after it was said. What the turn heard since then, and what it hears while
+    it ends, is its agent's next turn's."""
+    gate, heard = asyncio.Event(), list[str]()
+    floor.add("ALPHA", listening(heard, gate))
+    await floor.ask("@ALPHA build it")
+    await floor.reach("active")
+    await floor.ask("@ALPHA with tabs")
+    await floor.reach("active", "active")
+    before = (await all_messages(floor.store))[-1].number + 1
+    since = await floor.ask("@ALPHA rather mend the login")
+    await floor.reach("active", "active", "active")
+    heard.insert(0, "over")
+    assert floor.turns.cancel("ALPHA", "ann", before=before)
+    jobs = await floor.reach("skipped", "skipped", "done")
+    assert [job.error for job in jobs] == ["cancelled by ann", "cancelled by ann", None]
+    assert jobs[2].message_id == since and jobs[2].attempts == 1 and jobs[2].heard_at is None
+    assert await floor.answers() == ["next: [ann] @ALPHA rather mend the login"]
+    said = [message.body for message in await all_messages(floor.store) if message.speaker == "RELAY"]
+    assert said == ["ALPHA was skipped: cancelled by ann."]

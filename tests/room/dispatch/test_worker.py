@@ -427,6 +427,10 @@ async def test_a_job_cancelled_while_it_is_claimed_does_not_begin(floor: Floor) 
     jobs = await floor.reach("skipped")
     assert "cancelled by ann" in (jobs[0].error or "")
     assert agent.turns == []
+    # One that had ended when its cancel came is no other turn of that job.
+    assert floor.turns.cancel("ALPHA", "ann", job=2, began=1.0) is False
+    await floor.ask("@ALPHA two")
+    await floor.reach("skipped", "done")
 
 
 @SQLITE

@@ -145,6 +145,9 @@ async def test_a_deleted_message_is_gone_and_nobody_is_asked(office: Office, clo
     assert "swordfish" not in (await plan_of(office.store, BETA, clock())).context
     again = await office.ask("/delete m2")
     assert again.meta["error"] and "m2 was deleted." in again.body
+    for command in ("/retry m2", "/route m2 @BETA"):
+        refused = await office.ask(command)
+        assert refused.meta["error"] and "m2 was deleted." in refused.body
 
 
 async def test_only_ones_own_words_are_changed(office: Office, clock: Clock) -> None:

@@ -86,4 +86,7 @@ def test_what_is_said_of_it() -> None:
     assert "| BEN | 1 | 10 | 0 | 0 | 1 | not told |" in text
     assert "| all | 3 | 1,210 | 0 | 30,000 | 41 | $1.50 and more |" in text
     assert text.endswith("1 of 3 turns reported no price.")
-    assert dollars(Used()) == "$0.00"
+    # Nothing reported is not nothing paid.
+    assert dollars(Used(turns=3)) == "not told"
+    assert dollars(Used(turns=3, input=5, unpriced=1)) == "not told"
+    assert dollars(Used(turns=3, input=5, usd=0.001)) == "<$0.01"

@@ -39,6 +39,7 @@ from relay.model.actions import (
     Resolve,
     Resume,
     Retry,
+    RetryAll,
     Rewind,
     Route,
     RunPipeline,
@@ -51,6 +52,7 @@ from relay.model.actions import (
     ShowTasks,
     ShowWho,
     Status,
+    Steer,
     Stop,
     TakeMain,
     TakeVariant,
@@ -344,6 +346,8 @@ _numbers = st.integers(1, 999_999)
 _variants = st.sampled_from(["redis", "in-memory", "a.b_c"])
 _files = st.builds("{}={}".format, _text, _variants)
 _givers = st.sampled_from(["@CLAUDE", "@CODEX", "developer", "qa"])
+_opened = st.sampled_from(["", "@CODEX ", "@all ", ", @CODEX ", ": "])
+_said = st.builds("{}{}".format, _opened, _words)
 _several = st.lists(_numbers, unique=True, min_size=1, max_size=3).map(tuple)
 _paths = _words.filter(lambda path: path == path.strip(",") != "-")
 _actions: st.SearchStrategy[Action] = st.one_of(
@@ -367,6 +371,8 @@ _actions: st.SearchStrategy[Action] = st.one_of(
     *(st.builds(kind, _agents) for kind in (Pause, Resume)),
     *(st.builds(kind, _agents.filter(bool)) for kind in (Cancel, TryNow, Stop, TakeMain)),
     st.builds(GoFirst, st.sampled_from(AGENTS)),
+    st.builds(RetryAll, st.sampled_from(AGENTS)),
+    st.builds(Steer, _agents.filter(bool), _said),
     st.builds(HandOn, _givers, _givers, st.none() | _words),
     st.builds(RunPipeline, _words),
     st.builds(Explore, st.integers(2, 99), _words),

@@ -9,10 +9,12 @@
 import "../style/views.css";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api } from "../api_views";
-import { choose, conflicts, conflictsProblem, loadConflicts, openConflicts } from "../state/conflicts";
+import { conflicts, conflictsProblem, loadConflicts, openConflicts } from "../state/conflicts";
 import { conflictOf, overlay, showConflict, showWorktree } from "../state/view";
 import "../style/conflicts.css";
-import { attempt, hued, Icon, IconButton, Path, toast, Words } from "../ui/bits";
+import { attempt, hued, Icon, IconButton, toast, Words } from "../ui/bits";
+import { Path } from "../ui/copyable";
+import { choose } from "./choosing";
 import { CodeField } from "./editor";
 import { beginWith, compared, languageOf, oursName, rowsOf, standing, steps, theirsName, type Beginning, type Row } from "./lines";
 import type { Conflict, PlacedConflict } from "./types";

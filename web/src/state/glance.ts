@@ -7,8 +7,9 @@ import { warningsOf } from "./airspace";
 import { isOver } from "../landing/over";
 import { entryOfAgent, newest } from "./landing";
 import { needs } from "./needs";
-import { agents, streams } from "./room";
+import { agents, streams, tasks } from "./room";
 import { worktreeFor, worktrees } from "./worktrees";
+import { ref } from "../text/reference";
 
 /** What somebody asked for, without the names that it begins with. */
 export const askedFor = (text: string): string => text.replace(/^(?:\s*@[\w-]+[,:]?)+\s*/, "") || text;
@@ -17,6 +18,12 @@ export const askedFor = (text: string): string => text.replace(/^(?:\s*@[\w-]+[,
 export function toolOf(agent: Agent): string {
   const turn = agent.running;
   return turn ? (streams.value.get(turn.job)?.tool || turn.tool) ?? "" : "";
+}
+
+/** The first open task that it has and was not yet asked about in its last turn; "": none. */
+export function taskLine(agent: Agent): string {
+  const own = tasks.value.find((task) => task.assignee === agent.name && task.status !== "done" && task.given?.at(-1)?.message !== agent.last?.message_id);
+  return own ? `Has ${ref("t", own.number)}: ${own.title}` : "";
 }
 
 /** What of the inbox is about an agent; undefined: nothing. */

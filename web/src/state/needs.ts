@@ -4,7 +4,7 @@ import { signal } from "@preact/signals";
 import { api, ApiError } from "../api";
 import type { Need } from "../types";
 import { onLive } from "./live";
-import { memory, personName, uuid } from "./prefs";
+import { memory } from "./prefs";
 import { reading } from "./reading";
 import { agents, loaded, onEntries, onFrames } from "./room";
 
@@ -26,27 +26,10 @@ const list = reading(async () => {
 }, { unseen: true });
 export const loadNeeds = list.now;
 
-/** Does it; gives what the room says, whether it did it, and the command that takes it back, where there is one. */
-export async function actOn(need: Need, action: string, text = ""): Promise<{ said: string; done: boolean; undo?: string | null }> {
-  try {
-    const answer = await api.actOnNeed(need.id, action, text);
-    return { said: answer.reason ?? "Done.", done: true, undo: answer.undo };
-  } catch (problem) {
-    if (!(problem instanceof ApiError)) throw problem;
-    return { said: [problem.message, problem.fix].filter(Boolean).join(" "), done: false };
-  } finally {
-    await list.now();
-  }
-}
-
-/** Says the command in the room, as a person does who types it; its answer stands there. */
-export async function takeBack(command: string): Promise<void> {
-  await api.post({ body: command, name: personName.peek(), client_id: uuid() });
-  list.soon();
-}
-
 onFrames((frames) => {
-  if (frames.some((frame) => !QUIET.has(frame.type))) list.soon();
+  // What runs in a worktree is told often: it is of interest while the inbox says that it does not run.
+  const runs = needs.peek().some((need) => need.kind === "setup_failed" || need.kind === "app_ended");
+  if (frames.some((frame) => !QUIET.has(frame.type) || (runs && frame.type === "worktree"))) list.soon();
 });
 onEntries(() => list.soon());
 onLive(() => void list.now());

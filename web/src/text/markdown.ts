@@ -96,6 +96,24 @@ const OPTIONS: MarkedOptions = {
   },
 };
 
+/** Characters that are gone through at once: what `marked` and the rules above cost grows with their square. */
+const AT_ONCE = 1000;
+
+/** Reads a long text without an empty line in pieces, each of which begins at a line or a word. */
+class Reader extends Lexer {
+  override inlineTokens(src: string, tokens: Token[] = []): Token[] {
+    let rest = src;
+    while (rest.length > 4 * AT_ONCE) {
+      const line = rest.lastIndexOf("\n", AT_ONCE);
+      const end = line > 0 ? line : rest.lastIndexOf(" ", AT_ONCE);
+      const piece = rest.slice(0, end > 0 ? end : AT_ONCE);
+      super.inlineTokens(piece, tokens);
+      rest = rest.slice(piece.length);
+    }
+    return super.inlineTokens(rest, tokens);
+  }
+}
+
 /** `&amp;` and its like as the characters they stand for. A textarea's content is text, whatever it says. */
 function decoded(text: string): string {
   return text.replace(/&(?:#\d{1,7}|#[Xx][a-fA-F0-9]{1,6}|\w+);/g, (said) => {
@@ -269,7 +287,14 @@ export function renderMarkdown(text: string, bareNumbers: typeof numbers = "mess
   numbers = bareNumbers;
   own = rooms;
   const made = document.createDocumentFragment();
-  build(Lexer.lex(text, OPTIONS), made);
+  try {
+    build(new Reader(OPTIONS).lex(text), made);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    // Thousands of quotes or lists within each other: `marked` calls itself for each.
+    made.replaceChildren();
+    element("p", undefined, made).textContent = text;
+  }
   return made;
 }
 

@@ -25,8 +25,8 @@ export const fresh = (used: Used): number => used.input + used.cache_write;
 
 /** "$0.75"; "$0.75+" where some turns told no price; "" where none did. */
 export function dollars(used: Used): string {
-  if (!used.turns || used.unpriced === used.turns || (!used.usd && !fresh(used) && !used.output)) return "";
-  const shown = used.usd > 0 && used.usd < 0.005 ? "<$0.01" : `$${used.usd.toFixed(2)}`;
+  if (!used.usd) return "";
+  const shown = used.usd < 0.005 ? "<$0.01" : `$${used.usd.toFixed(2)}`;
   return used.unpriced ? `${shown}+` : shown;
 }
 

@@ -4,8 +4,9 @@ import { airspace, linkKey, nearest, other, warningsOf, why } from "../state/air
 import { showAirspace, showWorktree } from "../state/view";
 import { worktreeFor } from "../state/worktrees";
 import { Diffstat } from "./diffstat";
+import { LevelChip } from "./advisory";
 import { BranchWays } from "./doing";
-import { LevelChip, Who } from "./proximity";
+import { Who } from "./proximity";
 import { AgentMark } from "./verified";
 import "../style/near.css";
 

@@ -19,7 +19,6 @@ import { PermissionStack } from "./permission_stack";
 import { BottomTabs, TABS, Tabs } from "./tabs";
 import { Transcript } from "./transcript";
 import { visitorOf, visitors } from "../state/visitors";
-import { Descriptions } from "./term";
 import { shared, waiting } from "../text/fleet";
 import { moment } from "../text/format";
 
@@ -275,7 +274,6 @@ export function Shell() {
       {(askName.value || !personName.value) && <Lazy load={nameDialog} over />}
       <PermissionStack />
       <Tooltip />
-      <Descriptions />
     </div>
   );
 }

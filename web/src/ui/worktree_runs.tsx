@@ -12,8 +12,12 @@ import { Who } from "./proximity";
 
 export const size = (count: number): string => (count >= 1e9 ? `${(count / 1e9).toFixed(1)} GB` : `${Math.round(count / 1e6) || (count ? "<1" : 0)} MB`);
 
-/** The app is opened where this page is: on another machine than the room's, that one's name leads there. */
-const address = (app: WorktreeApp): string => `http://${location.hostname || "127.0.0.1"}:${app.port}/`;
+/**
+ * The app is opened where this page is: on another machine than the room's, that one's name leads there. On this machine
+ * it has the other name: a browser sends the room's cookie to every port of a name.
+ */
+const OTHER: Readonly<Record<string, string>> = { "127.0.0.1": "localhost", localhost: "127.0.0.1" };
+const address = (app: WorktreeApp): string => `http://${OTHER[location.hostname] ?? location.hostname}:${app.port}/`;
 
 const alive = (app: WorktreeApp | null | undefined): app is WorktreeApp => !!app && ["starting", "running", "listening", "stopping"].includes(app.state);
 

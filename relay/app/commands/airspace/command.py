@@ -11,19 +11,14 @@ import os
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
-from urllib.error import HTTPError, URLError
 
-from relay.app.runtime.daemon_requests import ask_daemon, author_of
+from relay.app.runtime.daemon_requests import asked
 from relay.app.runtime.git_person import git_person
-from relay.base.files import read_regular
 from relay.base.terminal_text import fail, indented, safe
-from relay.config.command_line import script
 from relay.config.loading import load_for_command
 from relay.config.locate import add_config_option
 from relay.config.settings import Settings
 
-#: Seconds that the room gets to answer; the steward may have to finish another command first.
-ANSWER_S = 30.0
 Command = Callable[[argparse.Namespace], int]
 
 
@@ -113,15 +108,7 @@ def _post_and_print(
     person: str = "",
 ) -> int:
     """Send it to the room (`body` None: only ask; `person`: who decides it), and print what it answers."""
-    try:
-        state = json.loads(read_regular(settings.state_path))
-        key, author = author_of(settings, person)
-        sent = body | author if body is not None and person else body
-        answer = _post(f"{state['url']}/api/airspace{path}", key, sent)
-    except (OSError, ValueError) as error:
-        reason = error.reason if isinstance(error, URLError) else error
-        start = script("scripts/start.sh")
-        return fail(f"the room does not answer ({reason}); start it with {start}")
+    answer = asked(settings, f"/api/airspace{path}", person=person, body=body, as_json=as_json)
     success = answer.get("success", body is None)
     if as_json:
         print(json.dumps(answer))
@@ -145,12 +132,3 @@ def _intent(args: argparse.Namespace) -> int:
         return "\n".join([intent, *answer.get("in_hand", ())])
 
     return _post_and_print(settings, "/intent", body, args.json, words)
-
-
-def _post(url: str, key: str, body: dict[str, Any] | None) -> dict[str, Any]:
-    try:
-        reply: dict[str, Any] = ask_daemon(url, timeout_s=ANSWER_S, key=key, body=body)
-    except HTTPError as error:
-        refused = json.load(error).get("error", {})
-        return {"success": False, "reason": f"{refused.get('message', '')} {refused.get('fix', '')}".strip()}
-    return reply

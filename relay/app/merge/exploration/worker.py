@@ -7,7 +7,6 @@ has no task.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 
 import structlog
@@ -20,6 +19,7 @@ from relay.config.settings import LiveSettings
 from relay.merge.exploration import journal
 from relay.merge.exploration.journal import TYPES, State
 from relay.store.ports import Store, StoreError, is_away
+from relay.store.wakeup import go_on
 
 log = structlog.get_logger(__name__)
 #: Seconds between two looks when nothing wakes it: while one is open, and while none is.
@@ -58,19 +58,12 @@ class ExplorationWorker:
 
     async def run(self) -> None:
         """Go on with what is open, for ever."""
-        try:
-            with contextlib.closing(self._store.wakeup(TYPES)) as wakeup:
-                while True:
-                    await wakeup.wait(POLL_S if await self.look() else IDLE_S)
-        finally:
-            for task in self._running.values():
-                task.cancel()
-            await asyncio.gather(*self._running.values(), return_exceptions=True)
-            self._running.clear()
+        await go_on(self._store.wakeup(TYPES), self.look, self._running, POLL_S, IDLE_S)
 
     async def look(self) -> bool:
         """Begin what can be done now. Is any open that waits for nobody?"""
-        self._running = {number: task for number, task in self._running.items() if not task.done()}
+        for number in [number for number, task in self._running.items() if task.done()]:
+            del self._running[number]
         there = [
             each.number
             for each in await self._store.read(journal.open_explorations)

@@ -12,7 +12,6 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -34,6 +33,7 @@ from relay.room.journal import ledger
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job, JobState
 from relay.store.ports import Store, StoreError, Tx, is_away
+from relay.store.wakeup import go_on
 from relay.timeline.checkpoints import maybe_first_green
 from relay.timeline.file_changes import record_tree
 from relay.timeline.handoffs import journal, wording
@@ -72,22 +72,15 @@ class HandoffSteps:
 
     async def run(self) -> None:
         """Go on with what is open, for ever."""
-        try:
-            with contextlib.closing(self._store.wakeup(_WAKES)) as wakeup:
-                while True:
-                    await wakeup.wait(POLL_S if await self.look() else IDLE_S)
-        finally:
-            for task in self._running.values():
-                task.cancel()
-            await asyncio.gather(*self._running.values(), return_exceptions=True)
-            self._running.clear()
+        await go_on(self._store.wakeup(_WAKES), self.look, self._running, POLL_S, IDLE_S)
 
     async def look(self) -> bool:
         """Begin what can be done now; each handoff has one task at most. Is any open?"""
         if not self._cleaned and self._registry.main is not None:
             self._cleaned = True
             await self._checks.clean()
-        self._running = {number: task for number, task in self._running.items() if not task.done()}
+        for number in [number for number, task in self._running.items() if task.done()]:
+            del self._running[number]
         handoffs = await self._store.read(journal.open_handoffs)
         for handoff in handoffs:
             if handoff.number in self._running:

@@ -68,7 +68,8 @@ class Body:
         """A list of at least one text."""
         value = self.values.get(field)
         if not isinstance(value, list) or not value or not all(isinstance(name, str) for name in value):
-            raise bad(f"{field} is {_called(value)}.", f'{field} is a list of names: ["CLAUDE"].')
+            is_what = "empty" if value == [] else "a list of other things" if value else _called(value)
+            raise bad(f"{field} is {is_what}.", f"{field} is a list of at least one text.")
         return value
 
 

@@ -11,7 +11,7 @@ from relay.faces.http.requests.auth import owner, speaker
 from relay.faces.http.requests.limits import Limits
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, check_known, read_values
-from relay.model import RESERVED_NAMES
+from relay.model import RESERVED_NAMES, Fault, Refusal
 from relay.model.speaker_names import MAX_NAME
 
 #: Fields that name the speaker. Every writing request may have them.
@@ -55,3 +55,10 @@ class RequestReader:
     def claimed(self, request: web.Request, claims: Mapping[str, str | None], *, most: int = MAX_NAME) -> str:
         """The name that the request's credential speaks under; see `auth.speaker`. Raises Refusal."""
         return speaker(request[CREDENTIAL], claims, self.reserved, self.owner, most=most)
+
+
+def only_person(request: web.Request, does: str, fix: str = "Use the room's token.") -> None:
+    """Raises Refusal for an agent's key. `does`: what only a person does."""
+    if not request[CREDENTIAL].person:
+        message = f"Only a person {does}, and this is an agent's key."
+        raise Refusal(message, fix, Fault.FORBIDDEN, "scope")

@@ -15,7 +15,7 @@ from relay.base.durations import parse_iso
 from relay.faces.http.requests.errors import answer, packed
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, Query, bad
-from relay.faces.http.requests.reader import SPEAKER, RequestReader
+from relay.faces.http.requests.reader import SPEAKER, RequestReader, only_person
 from relay.model import SESSION_ID, Fault, Refusal
 from relay.model.actions import Action, DeclareIntent, GoFirst, Stop, TakeMain
 from relay.room.parsing.commands import intent_paths
@@ -97,13 +97,9 @@ class AirspaceRoutes:
             if session and not SESSION_ID.fullmatch(session):
                 raise bad("X-Relay-Session is not a session id.", "Leave it out, or send RELAY_SESSION_ID.")
             return await self._own_intent(agent, paths, session)
-        if not request[CREDENTIAL].person:
-            raise Refusal(
-                "Only a person can set an agent's intent, and this is an agent's key.",
-                'Send "own": true with your own name, or use POST /intents.',
-                Fault.FORBIDDEN,
-                "scope",
-            )
+        only_person(
+            request, "can set an agent's intent", 'Send "own": true with your own name, or use POST /intents.'
+        )
         declared = intent_paths(paths) if paths else ()
         if declared is None:
             reason = "Say which files it will touch, or `-` for none."
@@ -121,13 +117,7 @@ class AirspaceRoutes:
         decision = _DECISIONS.get(action)
         if decision is None:
             raise bad(f"action is {action[:40]!r}.", f"One of: {', '.join(_DECISIONS)}.")
-        if not request[CREDENTIAL].person:
-            raise Refusal(
-                "Only a person decides that, and this is an agent's key.",
-                "Ask a person.",
-                Fault.FORBIDDEN,
-                "scope",
-            )
+        only_person(request, "decides that", "Ask a person.")
         return answer(
             (await self._actions.act(decision(agent), by=self._reader.speaker(request, body))).as_json()
         )

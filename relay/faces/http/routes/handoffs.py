@@ -12,9 +12,8 @@ from aiohttp import web
 
 from relay.config.settings import LiveSettings
 from relay.faces.http.requests.errors import answer
-from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, Query
-from relay.faces.http.requests.reader import RequestReader
+from relay.faces.http.requests.reader import RequestReader, only_person
 from relay.log import events
 from relay.model import Fault, Refusal, references
 from relay.room.parsing import commands
@@ -73,9 +72,7 @@ class HandoffRoutes:
         return await self._order(request, body, "/pipeline", body.text("task"))
 
     async def _order(self, request: web.Request, body: Body, *words: str) -> web.Response:
-        if not request[CREDENTIAL].person:
-            message = "Only a person orders that, and this is an agent's key."
-            raise Refusal(message, "Ask a person.", Fault.FORBIDDEN, "scope")
+        only_person(request, "orders that", "Ask a person.")
         names = [agent.name for agent in self._settings.current.agents]
         action = commands.parse(" ".join(words), names)
         if isinstance(action, commands.Problem) or action is None:

@@ -16,7 +16,7 @@ from relay.faces.http.requests.auth import CredentialKind
 from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Query, bad, numbered
-from relay.faces.http.requests.reader import RequestReader
+from relay.faces.http.requests.reader import RequestReader, only_person
 from relay.faces.http.routes.operations import caller_of
 from relay.faces.memory_look import MOST_SHOWN, MemoryLook, source_of
 from relay.log import events
@@ -84,9 +84,7 @@ class MemoryRoutes:
     async def forget(self, request: web.Request) -> web.Response:
         """`{name}` -> `{success, reason}`."""
         body = await self._reader.body(request, optional=True)
-        if not request[CREDENTIAL].person:
-            message = "Only a person forgets here, and this is an agent's key."
-            raise Refusal(message, "`POST /memory/forget` forgets what you kept.", Fault.FORBIDDEN, "scope")
+        only_person(request, "forgets here", "`POST /memory/forget` forgets what you kept.")
         name = request.match_info["memory"]
         memory = references.entry(name) or numbered(name, Thing.MEMORY)
         if memory is None:

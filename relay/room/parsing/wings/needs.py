@@ -72,7 +72,7 @@ COMMANDS = (
     ),
     Command(
         "/later <id> [undo]",
-        "take something out of the inbox until tomorrow (its id is in `relay inbox` and in the page)",
+        "take something out of the inbox until tomorrow; `/inbox` shows the id, and its beginning is enough",
         "/later job:17",
         later,
     ),

@@ -12,13 +12,11 @@ from aiohttp import web
 
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.faces.http.requests.errors import answer
-from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Query, bad
-from relay.faces.http.requests.reader import RequestReader
+from relay.faces.http.requests.reader import RequestReader, only_person
 from relay.git.run import GitError
 from relay.merge.resolution import answers, journal
 from relay.merge.resolution.journal import AskedConflict
-from relay.model import Fault, Refusal
 from relay.model.actions import Resolve
 from relay.room.person_actions import PersonActions
 from relay.store.ports import Store
@@ -55,11 +53,7 @@ class ConflictRoutes:
         """`{name, choice: 1-5, agent?, text?}` -> `{success, reason}`; `agent` to choice 3, `text` (what is to stand
         there) to choice 4."""
         body = await self._reader.body(request, "choice", "agent", "text")
-        if not request[CREDENTIAL].person:
-            message = "Only a person chooses, and this is an agent's key."
-            raise Refusal(
-                message, "The tool `resolve` answers what you were asked.", Fault.FORBIDDEN, "scope"
-            )
+        only_person(request, "chooses", "The tool `resolve` answers what you were asked.")
         choice, agent, text = body.values.get("choice"), body.maybe_text("agent"), body.maybe_text("text")
         if isinstance(choice, bool) or not isinstance(choice, int) or not 1 <= choice <= 5:
             raise bad(f"choice is {choice!r}.", "choice is a whole number from 1 to 5.")

@@ -9,8 +9,7 @@ from aiohttp import web
 
 from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.parsing import Body, Query, bad
-from relay.faces.http.requests.reader import RequestReader
-from relay.faces.http.routes.verification.verifications import only_people
+from relay.faces.http.requests.reader import RequestReader, only_person
 from relay.faces.http.routes.worktrees import is_squash
 from relay.faces.landing import LandingView
 from relay.model.actions import Action, Land, TakeFromQueue
@@ -65,11 +64,11 @@ class LandingRoutes:
 
     async def configure(self, request: web.Request) -> web.Response:
         """`{name?, required: true|false}` -> `{success}`: whether agents' branches land by the queue only."""
-        only_people(request)
+        only_person(request, "orders that", "Ask a person.")
         body = await self._reader.body(request, "required")
         by, required = self._reader.speaker(request, body), body.flag("required")
         return answer(await self._config.require_landing(required, by=by))
 
     async def _order(self, request: web.Request, body: Body, action: Action) -> web.Response:
-        only_people(request)
+        only_person(request, "orders that", "Ask a person.")
         return answer((await self._actions.act(action, by=self._reader.speaker(request, body))).as_json())

@@ -13,9 +13,8 @@ from aiohttp import web
 
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.faces.http.requests.errors import answer
-from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, Query, bad, numbered
-from relay.faces.http.requests.reader import RequestReader
+from relay.faces.http.requests.reader import RequestReader, only_person
 from relay.git.diff import unified
 from relay.git.run import GitError
 from relay.model import Fault, Refusal
@@ -159,15 +158,8 @@ class VerificationRoutes:
                 raise bad(f"answer is {other[:40]!r}.", "answer is approve or reject.")
 
     async def _order(self, request: web.Request, body: Body, action: Action) -> web.Response:
-        only_people(request)
+        only_person(request, "orders that", "Ask a person.")
         return answer((await self._actions.act(action, by=self._reader.speaker(request, body))).as_json())
-
-
-def only_people(request: web.Request) -> None:
-    """Raises Refusal for an agent's key."""
-    if not request[CREDENTIAL].person:
-        message = "Only a person orders that, and this is an agent's key."
-        raise Refusal(message, "Ask a person.", Fault.FORBIDDEN, "scope")
 
 
 def _numbers(said: str) -> list[int]:

@@ -1,0 +1,154 @@
+"""What keeps an agent's work out of the main branch, as one need for each cause: a conflict that waits for an answer
+has with it that its branch is set back, and that it did not land.
+
+Invariant: `merge_needs` alone decides which need such a fact is part of. What git, the merge and the queue say is
+theirs (`relay.app.needs.found`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+
+from relay.airspace.advisories import table, wording
+from relay.airspace.advisories.rules.set_back import SetBack
+from relay.airspace.worktrees.lifecycle import CHANGED, DISCARDED, MERGED
+from relay.app.needs.need import Kind, Need, NeedAction, later
+from relay.app.needs.words import sentence, short
+from relay.base.durations import parse_iso
+from relay.base.terminal_text import flat
+from relay.log import events
+from relay.merge.resolution import journal as conflicts
+from relay.merge.resolution.journal import AskedConflict
+from relay.model import actions
+from relay.room.dispatch.budget import DAY_S
+from relay.store.ports import Tx
+from relay.verification.landing import journal as landings
+from relay.verification.landing.entry import Entry, EntryState
+
+#: Landings that ended, among which those that were put out are looked for; and changes of one agent's worktree.
+MOST_ENDED, MOST_CHANGES = 50, 20
+
+
+async def merge_needs(tx: Tx, members: Collection[str], now: float) -> tuple[list[Need], frozenset[str]]:
+    """Conflicts that wait for one of the five answers (docs/landing.md), and branches that did not land. Also the
+    agents whose being set back is part of these, or is decided: no other need says that."""
+    open_ = sorted(await conflicts.newest(tx, only_open=True), key=lambda asked: asked.number)
+    asked = [*open_, *(each for each in await conflicts.newest(tx) if each.state != conflicts.OPEN)]
+    advisories = (await table.load_state(tx)).advisories.values()
+    backs = {name: back for advisory in advisories for name, back in advisory.set_back.items()}
+    inside = {entry.agent for entry in await landings.open_entries(tx)}
+    out = {entry.agent: entry for entry in await _put_out(tx, inside, now)}
+    found, waiting = list[Need](), set[str]()
+    for each in open_:
+        agent = each.question.agent
+        first = agent not in waiting  # what is known of the branch is said once, with its first conflict
+        waiting.add(agent)
+        beside = (backs.get(agent), out.get(agent)) if first else (None, None)
+        found.append(_conflict(each, *beside, asks=agent in members, queued=first and agent in inside))
+    found += [
+        need
+        for agent, entry in out.items()
+        if agent not in waiting and (need := _not_landed(entry, asked, can=agent in members))
+    ]
+    told = {name for name, back in backs.items() if name in waiting or _is_decided(back, asked)}
+    return found, frozenset(told)
+
+
+def _is_decided(back: SetBack, asked: Sequence[AskedConflict]) -> bool:
+    """Has somebody said, since the branch is set back, what becomes of each of its files?"""
+    decided = {
+        each.part.path
+        for each in asked
+        if each.question.agent == back.agent
+        and each.state in (conflicts.SETTLED, conflicts.REJECTED)
+        and parse_iso(each.at) >= back.since
+    }
+    return set(back.paths) <= decided
+
+
+async def _put_out(tx: Tx, inside: Collection[str], now: float) -> list[Entry]:
+    """The newest landing of each agent, where the queue took its branch out and its work is still to land."""
+    newest: dict[str, Entry] = {}
+    for entry in await landings.newest_ended(tx, MOST_ENDED):
+        newest.setdefault(entry.agent, entry)
+    found = []
+    for agent, entry in newest.items():
+        ended = entry.ended or entry.at
+        if entry.state is EntryState.PUT_OUT and agent not in inside and now - ended <= DAY_S:
+            done = await events.about(tx, agent, types=[CHANGED], limit=MOST_CHANGES)
+            over = (
+                each.outputs["agent"] == agent
+                and each.outputs["change"] in (MERGED, DISCARDED)
+                and parse_iso(each.at) >= ended
+                for each in done
+            )
+            if not any(over):
+                found.append(entry)
+    return found
+
+
+def _conflict(
+    asked: AskedConflict, back: SetBack | None, out: Entry | None, *, asks: bool, queued: bool
+) -> Need:
+    """`back`, `out`: what is part of it; `asks`: its agent can be asked; `queued`: its branch is in the queue."""
+    question, part = asked.question, asked.part
+    agent, number, into = question.agent, asked.number, flat(question.into_name)
+    where = f", {short(part.entity, 120)}" if part.entity else ""
+    text = f"{flat(agent)} cannot be merged into {into}: {flat(part.kind)} in {short(part.path, 200)}{where}."
+    if back is not None:
+        text += f" {sentence(wording.finds(back))}"
+    if out is not None:
+        known = _names(out, asked)
+        text += f" So {flat(agent)}'s branch did not land." if known else f" {_why_not(out)}"
+    choices = {1: f"Keep {short(question.ours.name or question.into_name, 40)}'s", 2: f"Keep {agent}'s"}
+    choices |= {} if part.whole else {3: f"Let {agent} write it", 4: "Write it yourself"}
+    choices[5] = "Keep both branches apart"
+    buttons = [
+        NeedAction(
+            f"choice-{choice}",
+            label,
+            actions.Resolve(number, choice, agent if choice == 3 else None, "" if choice == 4 else None),
+            *(("lines", "the lines that are to stand there") if choice == 4 else ()),
+        )
+        for choice, label in choices.items()
+    ]
+    if back is not None and asks:
+        label = f"Ask {agent} to merge {into} into its branch"
+        buttons.append(NeedAction(f"update-{agent}", label, actions.TakeMain((agent,))))
+        if back.unsettled:
+            label = f"Give up the merge in {agent}'s worktree"
+            buttons.append(NeedAction("abort", label, actions.GiveUpMerge(agent)))
+    if queued:
+        buttons.append(NeedAction("cancel", "Take it out of the queue", actions.TakeFromQueue(agent)))
+    at = parse_iso(asked.at)
+    return Need(f"conflict:{asked.name}", Kind.CONFLICT, at, agent, text, tuple(buttons), asked.name)
+
+
+def _not_landed(entry: Entry, asked: Sequence[AskedConflict], *, can: bool) -> Need | None:
+    """None: a person keeps the branches apart. `can`: the agent is one of the room's."""
+    mine = [each for each in asked if _names(entry, each)]
+    if any(each.state == conflicts.REJECTED for each in mine):
+        return None
+    text = _why_not(entry)
+    if mine:
+        many = len(mine) > 1
+        text = (
+            f"Its branch did not land, since it conflicted with {flat(mine[0].question.into_name)}. "
+            f"{' and '.join(each.name for each in mine)} {'are' if many else 'is'} settled now: land it again."
+        )
+    id = f"landing:{entry.number}"
+    leave = later("Leave it", id)
+    again = NeedAction("land", "Land again", actions.Land((entry.agent,), squash=entry.squash))
+    buttons = (again, leave) if can else (leave,)
+    ended = entry.ended or entry.at
+    return Need(id, Kind.NOT_LANDED, ended, entry.agent, sentence(text), buttons, str(entry.number))
+
+
+def _why_not(entry: Entry) -> str:
+    return sentence(f"Its branch did not land: {short(entry.reason) or 'no reason is known'}")
+
+
+def _names(entry: Entry, asked: AskedConflict) -> bool:
+    """Did the branch not land because of this conflict? What put it out names those that the room asks about."""
+    return asked.question.agent == entry.agent and bool(re.search(rf"\b{asked.name}\b", entry.reason))

@@ -1,0 +1,69 @@
+"""A merge that waits, in the inbox: one need for each cause, from the conflict to the landing (docs/inbox.md)."""
+
+from __future__ import annotations
+
+import json
+
+from tests.e2e.test_inbox import act, comes, names, needs
+from tests.e2e.test_inbox_work import answer_of, nothing
+from tests.e2e.test_set_back import Started, merge, started
+from tests.outside import Json, eventually
+
+__all__ = ["started"]
+
+
+async def test_a_conflict_is_one_need_with_all_that_comes_of_it(started: Started) -> None:
+    """The conflict, the branch that is set back, and its landing: one thing to decide, wherever it is read."""
+    room = await started("AVA", "BEN")
+    await merge(room, "AVA")
+    told = await room.until_said("BEN does not merge into main now", speaker="RELAY")
+    await room.reply_to(told["id"], "BEN")
+    assert names(await comes(room, "collision")) == ["stop-BEN", "update-BEN", "later"]
+
+    async def of_ben() -> list[Json]:
+        return [need for need in (await needs(room)).values() if need["about"] == "BEN"]
+
+    async def one(kind: str, *words: str) -> Json | None:
+        found = await of_ben()
+        right = [need["kind"] for need in found] == [kind] and all(word in found[0]["text"] for word in words)
+        return found[0] if right else None
+
+    await room.post("/land @BEN")
+    await answer_of(room, "BEN's branch did not land")
+    parts = ("BEN cannot be merged into main", "So BEN's branch did not land.", "src/cart.py (line")
+    clash = await eventually(lambda: one("conflict", *parts), "one need")
+    assert names(clash) == [*(f"choice-{n}" for n in range(1, 6)), "update-BEN", "abort"]
+    assert [need["id"] for need in json.loads((await room.relay("inbox", "--json")).out)] == [clash["id"]]
+    asked = await room.post("/inbox")
+    assert (await room.reply_to(asked["id"], "RELAY"))["body"].startswith("1 thing needs you")
+
+    # The merge that relay began in its worktree is given up from here; the conflict itself stays.
+    done = await act(room, clash["id"], "abort")
+    assert done["success"] and "What stood in the files is kept" in done["reason"], done
+
+    async def given_up() -> bool:
+        found = await one("conflict", *parts[:2])
+        return found is not None and "abort" not in names(found)
+
+    await eventually(given_up, "no merge is under way there")
+
+    # Answered: that it did not land is true still, and what to do now is another thing.
+    assert (await act(room, clash["id"], "choice-2"))["success"]
+    out = await eventually(lambda: one("not_landed", "c1 is settled now: land it again"), "it can land")
+    assert names(out) == ["land", "later"]
+    # Merged by hand instead: it is true no more.
+    dry = await room.relay("worktrees", "merge", "BEN", "--dry-run", "--json", "--name", "ann")
+    landed = await room.relay("worktrees", "merge", "BEN", "--joined", json.loads(dry.out)["tree"])
+    assert landed.code == 0, landed.all
+    await eventually(lambda: nothing(room), "the inbox is empty")
+
+
+async def test_branches_that_a_person_keeps_apart_are_no_need(started: Started) -> None:
+    room = await started("AVA", "BEN")
+    await merge(room, "AVA")
+    told = await room.until_said("BEN does not merge into main now", speaker="RELAY")
+    await room.reply_to(told["id"], "BEN")
+    await room.post("/land @BEN")
+    clash = await comes(room, "conflict")
+    assert (await act(room, clash["id"], "choice-5"))["success"]
+    await eventually(lambda: nothing(room), "the inbox is empty")
