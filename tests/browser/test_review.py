@@ -155,11 +155,17 @@ async def test_a_branch_is_read_through_and_lands_as_one_commit(chromium: Browse
         await expect(landing.get_by_role("heading")).to_have_text("AVA's branch has landed")
         await expect(page.get_by_test_id("landed-commit")).to_have_text(git(folder, "rev-parse", "main")[:9])
         await expect(landing.get_by_test_id("diff-file")).to_have_count(3)
-        for scheme in ("light", "dark"):
-            for width in (1400, 390):
-                await page.emulate_media(color_scheme=scheme)
-                await page.set_viewport_size({"width": width, "height": 900})
-                await shot(page, f"review-landed-{width}-{scheme}")
+        await shot(page, "review-landed-1400")
+        await landing.locator('[data-path="long.txt"] .diff-file-head').click()
         assert await everywhere(page) == []
+        # What takes out again what another landed is not said to be ready.
+        await page.set_viewport_size({"width": 1400, "height": 900})
+        cart = (folder / "src/cart.py").read_text()
+        commit(folder, {"src/cart.py": f"{cart}# Cents only.\n"})
+        await house.reply_to((await house.post("@AVA begin"))["id"], "AVA")
+        stands = page.get_by_test_id("stands-AVA")
+        await expect(stands).to_contain_text("would undo Ann's landed lines in cart.py")
+        await expect(page.get_by_test_id("ways-land-AVA")).to_have_count(0)
+        await shot(page, "review-undoes-1400")
         await phone.leave()
         await ann.leave()

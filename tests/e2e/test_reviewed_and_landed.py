@@ -22,6 +22,9 @@ WRITES = """\
 - match: tax
   write: {tax.py: "RATE = 0.2\\n"}
   say: Added the tax.
+- match: from memory
+  write: {cart.py: "def total(items):\\n    return sum(items)\\n", more.py: "x = 1\\n"}
+  say: Written.
 - say: hello
 """
 IGNORED = "/*.yaml\n.venv\nconfig.json\nspeaker.lock\nrelay\nscripts\npolicies\n"
@@ -176,3 +179,11 @@ async def test_two_branches_are_read_and_land_and_all_say_the_same(open_room: Op
     assert git(room.folder, "log", "--format=%s", "--all").count("Uncommitted") == 0
     for name, entry in (("AVA", ava), ("BEN", ben)):
         await same_everywhere(room, name, entry)
+
+    # An agent that writes a whole file as it was before takes out what has landed, and git merges it.
+    await ask(room, "@BEN write it from memory", "BEN")
+    row = (await rows(room))["BEN"]
+    assert row["undoes"] == [{"agent": "AVA", "path": "cart.py", "commit": ava["commit"]}]
+    assert row["merges"] == "clean"
+    listed = (await room.relay("worktrees")).out
+    assert f"would undo what AVA landed in cart.py (commit {ava['commit'][:9]})" in listed

@@ -112,6 +112,8 @@ async def rows(
             for pair, other in _partners(name, joins)
         ]
         row["untried"] = [other for _, other in _partners(name, untried)]
+        # What is half written says nothing yet.
+        row["undoes"] = [] if row["working"] else await registry.merge_trials.undone(name, work)
         shown.append(row)
     merging = [
         row["agent"] for row in shown if trials.get(row["agent"], Trial(None)).verdict is Verdict.CLEAN
@@ -204,6 +206,7 @@ def _told(work: SharedWork, others: Mapping[str, SharedWork]) -> dict[str, Any]:
             if merge.clean and merge.joined
         ],
         "untried": [],
+        "undoes": [],
     }
 
 

@@ -375,6 +375,10 @@ def _merges(worktree: dict[str, Any]) -> str:
             for hit in worktree["joins"]
         ),
     ]
+    parts += [
+        f"would undo what {hit['agent']} landed in {hit['path']} (commit {hit['commit'][:9]})"
+        for hit in worktree.get("undoes", ())
+    ]
     if worktree["untried"]:
         parts.append(f"not tried yet with {', '.join(worktree['untried'])}")
     if worktree["merging"]:

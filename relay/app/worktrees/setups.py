@@ -70,8 +70,7 @@ class WorktreeSetups:
         self._assigning = asyncio.Lock()
         #: How the last setup of each worktree ended, as far as it was looked at.
         self._last: dict[str, Setup] = {}
-        #: What is lent to programs that run outside of the worktrees.
-        self._lent: list[PortRange] = []
+        self._lent: list[PortRange] = []  # to programs that run outside of the worktrees
 
     @property
     def current(self) -> WorktreeSettings:
@@ -117,8 +116,7 @@ class WorktreeSetups:
         known = records.load(own)
         if known.ports is not None and known.ports.fits(*self._wanted):
             return known
-        known = replace(known, ports=self._free(own))
-        records.save(own, known)
+        records.save(own, known := replace(known, ports=self._free(own)))
         return known
 
     def _free(self, own: Path | None = None) -> PortRange:
@@ -126,12 +124,10 @@ class WorktreeSetups:
         others = [other.checkout.git_dir for other in list(self._registry.worktrees.values())]
         theirs = [records.load(git_dir).ports for git_dir in others if git_dir != own]
         first, count = self._wanted
-        ports = free_range(first, count, [*(each for each in theirs if each is not None), *self._lent])
+        ports = free_range(first, count, [*filter(None, theirs), *self._lent])
         if ports is None:
-            raise Refusal(
-                f"No {count} ports in a row are free from {first} on.",
-                "Set another `worktrees.ports.first`.",
-            )
+            message = f"No {count} ports in a row are free from {first} on."
+            raise Refusal(message, "Set another `worktrees.ports.first`.")
         return ports
 
     @asynccontextmanager

@@ -57,6 +57,8 @@ export function standing(name: string): Standing | null {
   const verified = newest.value.agents.get(name);
   if (verified && REFUSED.has(verified.state)) return { kind: "conflicts", text: "its tests failed" };
   if (verified && !isOver(verified)) return { kind: "changed", text: verified.state === "waiting" ? "waits for an approval" : "is being tested" };
+  const undone = tree.undoes?.[0];
+  if (undone) return { kind: "conflicts", text: `would undo ${undone.agent}'s landed lines in ${undone.path.split("/").pop()}` };
   return lands(tree) ? { kind: "ready", text: "ready to land" } : { kind: "changed", text: "not merged yet" };
 }
 

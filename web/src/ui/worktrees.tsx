@@ -48,6 +48,11 @@ function Merges({ tree }: { tree: Worktree }) {
           joins with <Who name={hit.agent} /> in {fewPaths(hit.files.map((file) => file.path))}
         </span>
       ))}
+      {(tree.undoes ?? []).map((hit) => (
+        <span key={hit.commit + hit.path} class="merges merges-collides" data-tip={`The branch has commit ${hit.commit.slice(0, 9)}, and takes out of ${hit.path} what it brought`} tabIndex={0} data-testid="undoes">
+          <span aria-hidden="true">⚠</span> would undo what <Who name={hit.agent} /> landed in {fewPaths([hit.path])}
+        </span>
+      ))}
       {tree.merging && <span class="merges merges-unknown" data-testid="under-way">a merge into it is under way</span>}
       {(tree.untried ?? []).length > 0 && <span class="merges merges-unknown">not tried yet with {tree.untried!.join(", ")}</span>}
     </span>
