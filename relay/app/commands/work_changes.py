@@ -16,9 +16,9 @@ from urllib.error import HTTPError
 
 import uuid_utils
 
+from relay.access.git_person import git_person
 from relay.app.commands.person import OpenRoom
 from relay.app.runtime.daemon_requests import agents_key, ask_daemon, author_of, state_of, told_no
-from relay.app.runtime.git_person import git_person
 from relay.app.runtime.identity import WrongUse
 from relay.base.terminal_text import fail, safe, safe_line, tame
 from relay.config.command_line import script

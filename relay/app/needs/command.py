@@ -11,9 +11,9 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote
 
+from relay.access.git_person import git_person
 from relay.app.needs.words import unheard
 from relay.app.runtime.daemon_requests import agents_key, ask_daemon, author_of, state_of, told_no
-from relay.app.runtime.git_person import git_person
 from relay.base.durations import parse_iso, rough_duration
 from relay.base.terminal_text import fail, safe, safe_line, tame
 from relay.config.command_line import command, script

@@ -16,9 +16,9 @@ from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
 
+from relay.access.git_person import git_person
 from relay.app.runtime import instance
 from relay.app.runtime.daemon_requests import ask_daemon, author_of, state_of
-from relay.app.runtime.git_person import git_person
 from relay.app.timeline import archive
 from relay.app.timeline import moments as moment_commands
 from relay.app.wiring.schema import SCHEMAS

@@ -13,8 +13,8 @@ from importlib import import_module
 from typing import Any
 from urllib.error import HTTPError, URLError
 
+from relay.access.git_person import git_person
 from relay.app.runtime.daemon_requests import ask_daemon, author_of
-from relay.app.runtime.git_person import git_person
 from relay.base.files import read_regular
 from relay.base.terminal_text import fail, indented, safe
 from relay.config.command_line import script
