@@ -64,6 +64,8 @@ class RoomView:
     name: str
     #: The folder of the files that messages name; "" = their ids are shown.
     files: str = ""
+    #: Of the terminal.
+    columns: int = 80
     agents: dict[str, dict[str, Any]] = field(default_factory=dict)
     commands: list[dict[str, Any]] = field(default_factory=list)
     people: list[str] = field(default_factory=list)
@@ -164,7 +166,10 @@ class RoomView:
             self._written.discard(key)
             notice = f"· the room has read what you wrote ({references.message(number)})"
             return note("quiet", notice) if back else []
-        shown = [*self._new_day(entry), *entry_lines(entry, self._numbers, files=self.files)]
+        shown = [
+            *self._new_day(entry),
+            *entry_lines(entry, self._numbers, files=self.files, columns=self.columns),
+        ]
         ours = entry.get("kind") in ("system", "dispatcher", "advisory")
         return [*shown, *self._explain(str(entry.get("body") or ""))] if ours else shown
 
@@ -364,11 +369,17 @@ def _waits_for(agent: dict[str, Any] | None) -> str:
 
 
 def entry_lines(
-    entry: dict[str, Any], numbers: Mapping[str, int], *, today: date | None = None, files: str = ""
+    entry: dict[str, Any],
+    numbers: Mapping[str, int],
+    *,
+    today: date | None = None,
+    files: str = "",
+    columns: int = 0,
 ) -> list[Fragments]:
     """An entry as lines of a terminal: the speaker, marks like "unverified", and the body, with every line but the
     first indented. `numbers`: the messages' numbers, by id. `today` is given by scripts: the entry then has its date
-    where that is another day, and the whole body as it was written, without styles."""
+    where that is another day, and the whole body as it was written, without styles. `columns`: of the terminal, for
+    tables; 0 = there is none."""
     speaker, kind = safe_line(str(entry.get("speaker")), 64), entry.get("kind")
     at, number = clock(str(entry.get("ts"))), _int(entry.get("number"))
     meta = entry["meta"] if isinstance(entry.get("meta"), dict) else {}
@@ -377,7 +388,7 @@ def entry_lines(
     if today is not None:
         day = f"{at:%Y-%m-%d} " if at and at.date() != today else ""
         suffix = f" ({', '.join(marks)})" if marks else ""
-        first, *rest = safe(body).split("\n")
+        first, *rest = text.plain(body, columns - 2) if columns else safe(body).split("\n")
         head = f"{day}{f'{at:%H:%M} ' if at else ''}{speaker}{suffix}: {first}"
         return [[("", head)], *([("", f"  {line}")] for line in rest)]
     quiet = kind in ("system", "dispatcher")
@@ -389,7 +400,7 @@ def entry_lines(
     notes += [f"to {references.message(asked)}"] if asked else []
     notes += [*marks, *_given(meta.get("memories")), *_changed(meta.get("worktree"))]
     line.append(("class:quiet", f" {' · '.join(notes)}" if notes else ""))
-    shown = text.markdown(body, base)
+    shown = text.markdown(body, base, columns - 2)
     if len(shown) == 1:
         return [[*line, ("", "  "), *shown[0]]]
     return [line, *([("", "  "), *row] for row in shown)]
