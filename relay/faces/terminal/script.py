@@ -19,8 +19,8 @@ from typing import Any
 
 from relay.base.terminal_text import indented, safe_line
 from relay.faces.terminal.client import HISTORY, Down, Frame, Post, Refused, RoomClient, Wire, new_id
+from relay.faces.terminal.entry import entry_lines
 from relay.faces.terminal.find_room import Place
-from relay.faces.terminal.view import entry_lines
 from relay.faces.terminal.wrap import wrapped
 
 _OVER = ("done", "skipped", "dead")
