@@ -196,6 +196,7 @@ class Daemon:
                 start("fleet-needs-tell", parts.needs.elsewhere.tell)
                 start("fleet-needs-hear", parts.needs.elsewhere.hear)
             start("fleet-stops", parts.steward.stop_turns)
+            start("fleet-shared", parts.keep_to_one)
             lead("fleet-watch", parts.fleet.watch)
         start("transcript", parts.transcript.run)
         start("queue", parts.workers.run)

@@ -26,7 +26,7 @@ from relay.app.entries.files import RoomFiles
 from relay.app.entries.files_elsewhere import FleetFiles
 from relay.app.fleet.fleet import Fleet
 from relay.app.fleet.people import FleetPeople
-from relay.app.fleet.shared_agents import lives_at
+from relay.app.fleet.shared_agents import keep_to_one, lives_at
 from relay.app.fleet.work_elsewhere import WorkElsewhere
 from relay.app.merge.behaviour_checks import BehaviourChecks
 from relay.app.merge.exploration.room_actions import ExplorationActions
@@ -372,6 +372,11 @@ class Parts:
                 await self.settle_rewinds()
             except (GitError, OSError) as error:
                 log.warning("what was being taken back is not settled yet", reason=str(error))
+
+    async def keep_to_one(self) -> None:
+        """Keep the agents that other members have too to one turn at a time, for ever."""
+        lease_s = lambda: self.settings.current.fleet.lease_s  # noqa: E731
+        await keep_to_one(lambda: self.fleet.unheard_s, lease_s, self.turns)
 
     async def settle_rewinds(self) -> None:
         """Finish what a killed daemon had begun to take back, or give it up."""

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
+from relay.access.git_person import git_person
 from relay.app.needs.words import MOST_LABEL, unheard
 from relay.app.runtime.daemon_requests import agents_key, asked
-from relay.app.runtime.git_person import git_person
 from relay.base.durations import parse_iso, rough_duration
 from relay.base.terminal_text import fail, safe, safe_line, tame
 from relay.config.command_line import command

@@ -118,6 +118,8 @@ class RunningTurns:
         self.by_agent: dict[str, RunningTurn] = {}
         #: The daemon stops: no turn is interrupted any more, since none begins again.
         self.stopping = False
+        #: This member of a fleet may count as gone soon: turns of agents that others have too wait.
+        self.unsure = False
         self._logs: dict[str, deque[dict[str, str]]] = {}
         #: By agent: the turn that was cancelled between its claim and its start, as `cancel` was called.
         self._cancelled: dict[str, tuple[str, int, float | None, int | None]] = {}

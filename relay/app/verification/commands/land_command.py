@@ -17,9 +17,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from relay.access.git_person import git_person
 from relay.app.runtime import instance
 from relay.app.runtime.daemon_requests import agents_key
-from relay.app.runtime.git_person import git_person
 from relay.base.durations import since
 from relay.base.terminal_text import fail, indented, safe
 from relay.config.command_line import command
