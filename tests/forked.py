@@ -18,6 +18,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+REPO = Path(__file__).resolve().parents[1]
 MOST_BYTES = 1 << 20
 
 
@@ -66,7 +67,8 @@ class _Maker:
         with theirs:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.forked", str(theirs.fileno())],
-                cwd=Path(__file__).parents[1],
+                cwd=REPO,
+                env={**os.environ, "PYTHONPATH": str(REPO)},
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
@@ -104,10 +106,9 @@ _makers: dict[int, _Maker] = {}
 def fork(words: Sequence[str], cwd: Path, env: Mapping[str, str], out: int, err: int) -> Forked | None:
     """Start `python -m relay.cli WORDS`, which writes to the files `out` and `err` (their numbers). None where that
     takes a new interpreter: its variables differ from those of this one, or the system has no `pidfd_open`."""
-    own = {
-        name for name in {*env, *os.environ} if name.startswith(("PYTHON", "LD_")) and name != "PYTHONPATH"
-    }
-    if not hasattr(os, "pidfd_open") or any(env.get(name) != os.environ.get(name) for name in own):
+    here = {**os.environ, "PYTHONPATH": str(REPO)}
+    own = {name for name in {*env, *here} if name.startswith(("PYTHON", "LD_"))}
+    if not hasattr(os, "pidfd_open") or any(env.get(name) != here.get(name) for name in own):
         return None
     if os.getpid() not in _makers:
         _makers[os.getpid()] = _Maker()
