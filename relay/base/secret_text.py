@@ -64,14 +64,9 @@ def masked(text: str, known: Iterable[str] = ()) -> str:
 DIGEST_DIGITS = 16
 
 
-def has_secret(text: str, known: Iterable[str] = (), not_secret: Container[str] = ()) -> bool:
-    """Is there something in the text that looks like a secret, or one of those that are `known`? `not_secret`: the
-    digests of texts that only look like one."""
-    return next(secrets_in(text, known, not_secret), None) is not None
-
-
 def secrets_in(text: str, known: Iterable[str] = (), not_secret: Container[str] = ()) -> Iterator[str]:
-    """The digests of what looks like a secret; of one that is `known` an empty one, since nothing lets it pass."""
+    """The digests of what looks like a secret; of one that is `known` an empty one, since nothing lets it pass.
+    `not_secret`: the digests of texts that only look like one."""
     if any(secret in text for secret in known if secret):
         yield ""
     for literal, form in _FORMS:

@@ -168,6 +168,8 @@ async def test_a_task_is_given_and_shows_what_it_led_to(tmp_path: Path) -> None:
         assert [one["number"] for one in (await told.get("/api/tasks"))["tasks"]] == [1, 2]
         assert "ann put t3-t4 back on the board" in await order(told, "/undo")
         assert [one["number"] for one in (await told.get("/api/tasks"))["tasks"]] == [3, 4, 1, 2]
+        mixed = {"name": "ann", "tasks": [3, 4], "action": "archive", "to": "done"}
+        assert (await told.ask("POST", "/api/tasks/some", json=mixed))[0] == 400
         # By a person only, whatever an agent's key may do.
         made = await told.relay("keys", "create", "BEN", "--scopes", "admin,work,read", "--json")
         bens = {"X-API-Key": json.loads(made.out)["key"]}

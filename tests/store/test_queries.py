@@ -14,13 +14,15 @@ import pytest
 import relay
 from relay.app.daemon import daemon
 from relay.app.health import context
-from relay.app.wiring.schema import ONLY_POSTGRES
 from relay.code import cache
 from relay.store.ports import Queries, load_queries
 from relay.store.sqlite.store import add_functions, open_store
 
 CODE = Path(relay.__file__).parent
 SCHEMAS = {folder.name: folder for folder in (*daemon.SCHEMAS, context.Q.folder, cache.Q.folder)}
+#: Those that only PostgreSQL has something of: functions that are whole operations, who may do what, and the relays
+#: of several machines.
+ONLY_POSTGRES = ("critical", "rights", "fleet")
 #: Tables that grow with the room's age; what walks one of them whole, or sorts it, is named here with the reason.
 WALKS = {
     ("room", "jobs"): "backwards by its key, as far as its limit",
@@ -78,7 +80,6 @@ WALKS = {
     ("coordination", "needs_within"): "what its inner query reached by an index",
     ("coordination", "all_needs"): "a rebuild wants all",
     ("memory", "memories_with"): "the full-text index gives the hits alone, as far as its limit",
-    ("memory", "all_feedback"): "a figure: a row a caller and memory",
     ("memory", "memories_of_numbers"): "the keys of each",
     ("memory", "memory_neighbours"): "what its inner queries found by an index",
     ("memory", "newest_memories"): "backwards by an index, as far as its limit",

@@ -11,12 +11,11 @@ from typing import Any
 import asyncpg
 import pytest
 
-from relay.app.wiring.schema import ONLY_POSTGRES
 from relay.app.wiring.schema import SCHEMAS as TABLES
 from relay.store.ports import load_migrations, load_queries
 from relay.store.postgres.query import translate
 from tests import postgres
-from tests.store.test_queries import SCHEMAS, WALKS
+from tests.store.test_queries import ONLY_POSTGRES, SCHEMAS, WALKS
 
 #: What walks a table here and not on SQLite.
 ALSO = {

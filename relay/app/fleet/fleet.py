@@ -388,7 +388,7 @@ class Fleet:
                     ) from error
             now = await tx.now()
             if forgotten or not back.live:
-                await take_back(tx, running, own.holder, now=now)
+                await take_back(tx, running, own.holder)
                 await notices.back(tx, back, now=now)
             return back
 

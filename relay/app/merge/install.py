@@ -39,7 +39,7 @@ def main(words: Sequence[str]) -> int:
     args = parser.parse_args(words[1:])
     folder = Path(args.repo)
     try:
-        file = _global_file(folder) if args.everywhere else _local_file(folder)
+        file = _global_file() if args.everywhere else _local_file(folder)
         scope = "--global" if args.everywhere else "--local"
         if action == "install":
             install(folder, scope, file)
@@ -103,7 +103,7 @@ def _local_file(folder: Path) -> Path:
     return Path(common) / "info" / "attributes"
 
 
-def _global_file(folder: Path) -> Path:
+def _global_file() -> Path:
     named = subprocess.run(
         ["git", "config", "--global", "--type=path", "core.attributesFile"],
         capture_output=True,

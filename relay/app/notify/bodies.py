@@ -1,7 +1,7 @@
 """What a place outside is sent: its body by its format, and its signature.
 
-Invariant: a text of an agent's is plain text wherever it is shown: nothing in it names somebody to be called, is a
-link or ends a line, and it is short. Pure.
+Invariant: a text of an agent's is short and one line; where people are shown it (ntfy, slack) it is plain text, and
+nothing in it names somebody to be called or is a link. Pure.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import base64
 import hashlib
 import hmac
 import json
+import re
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -36,10 +37,10 @@ def body_of(place: Place, need: Need, room: str, page: str) -> tuple[str, bytes]
         case "ntfy":
             url, topic = _topic(url)
             priority = URGENT if need.kind.urgent else USUAL
-            value = {"topic": topic, "title": title, "message": text, "priority": priority}
+            value = {"topic": topic, "title": _inert(title), "message": _inert(text), "priority": priority}
             value |= {"tags": [need.kind.value], **({"click": link} if link else {})}
         case "slack":
-            value = _slack(title, text, link)
+            value = _slack(_inert(title), _inert(text), link)
         case _:
             value = {
                 "type": "need",
@@ -85,8 +86,8 @@ def _topic(url: str) -> tuple[str, str]:
 def _slack(title: str, text: str, link: str) -> Json:
     """Blocks of plain text, and `text` for whoever shows no blocks, and for the notification itself."""
     blocks: list[Json] = [
-        {"type": "header", "text": {"type": "plain_text", "text": _uncalled(title), "emoji": False}},
-        {"type": "section", "text": {"type": "plain_text", "text": _uncalled(text), "emoji": False}},
+        {"type": "header", "text": {"type": "plain_text", "text": title, "emoji": False}},
+        {"type": "section", "text": {"type": "plain_text", "text": text, "emoji": False}},
     ]
     said = f"{_escaped(title)}\n{_escaped(text)}"
     if link:
@@ -98,9 +99,9 @@ def _slack(title: str, text: str, link: str) -> Json:
 
 def _escaped(text: str) -> str:
     """Slack reads `<...>` as a link or a call of a group."""
-    return _uncalled(text).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _uncalled(text: str) -> str:
-    """Programs that take Slack's format call people by `@here` in a plain text too."""
-    return text.replace("@", "@\u200b")
+def _inert(text: str) -> str:
+    """Programs that show a plain text call people by `@here` in it, and make a link of what looks like an address."""
+    return re.sub(r"@|://|\.(?=\w)", "\\g<0>\u200b", text)

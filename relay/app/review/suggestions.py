@@ -247,6 +247,10 @@ async def _file(git: Git, tree: str, path: str) -> tuple[Entry, str]:
     shown = code_span(path)
     found = (await git.run("ls-tree", "-z", tree, "--", path)).out.partition(b"\t")[0].decode().split()
     if len(found) != 3 or found[1] != "blob":
+        if "\\x" in path and path in (await git.run("ls-tree", "-r", "-z", "--name-only", tree)).text.split(
+            "\0"
+        ):
+            raise Refusal(f"The name of {shown} is no UTF-8.", "Change it by hand. Nothing was written.")
         raise Refusal(f"The branch has no file {shown} any more.", "Nothing was written.")
     if found[0] not in REGULAR:
         raise Refusal(f"{shown} is a link, which has no lines.", "Nothing was written.")

@@ -75,7 +75,7 @@ def stop(settings: Settings) -> None:
     """Stop the daemon of this room, if there is one, and tidy up. Raises CannotStop."""
     daemon = _daemon(settings)
     if daemon is None:
-        _end_rest(settings, _agents(settings))
+        _end_rest(_agents(settings))
         if not _tidy(settings):
             say("relay is not running.")
         if other := _elsewhere(settings):
@@ -90,7 +90,7 @@ def stop(settings: Settings) -> None:
         _kill(daemon)
         if not _gone([daemon], SHIMS_S):
             raise CannotStop(f"pid {daemon.pid} does not exit, not even when killed (is it stuck on a disk?)")
-    _end_rest(settings, [*family.values(), *_agents(settings)])
+    _end_rest([*family.values(), *_agents(settings)])
     _tidy(settings)
     say("relay has stopped.")
 
@@ -209,7 +209,7 @@ def _alive(process: psutil.Process) -> bool:
         return False
 
 
-def _end_rest(settings: Settings, rest: Iterable[psutil.Process]) -> None:
+def _end_rest(rest: Iterable[psutil.Process]) -> None:
     """End the agents that outlive the daemon. Their shims do that first; an agent without a shim is ended here."""
     above = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
     left = {process.pid: process for process in rest if process.pid not in above and _alive(process)}

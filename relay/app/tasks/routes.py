@@ -106,7 +106,10 @@ def _action(body: Body) -> Action:
         "priority": lambda: actions.EditTasks(numbers, Field.PRIORITY, _one_of("to", to, _PRIORITIES)),
         "archive": lambda: actions.Archive(numbers),
     }
-    action: Action = make[_one_of("action", body.text("action"), tuple(make))]()
+    name = _one_of("action", body.text("action"), tuple(make))
+    if name == "archive" and to is not None:
+        raise bad("to goes with give, move and priority, and not with archive.", "Leave it out.")
+    action: Action = make[name]()
     return action
 
 

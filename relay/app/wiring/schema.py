@@ -30,6 +30,3 @@ SCHEMAS = tuple(
         "access/rights",
     )
 )
-#: Those that only PostgreSQL has something of: functions that are whole operations, who may do what, and the relays
-#: of several machines.
-ONLY_POSTGRES = ("critical", "rights", "fleet")

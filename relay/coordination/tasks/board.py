@@ -375,5 +375,4 @@ class Board:
             tasks=made.tasks,
             before=tuple(before for before, _ in pairs),
             undid=Change(undid["change"]) if undid else None,
-            undid_by=undid["by"] if undid else None,
         )

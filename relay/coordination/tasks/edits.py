@@ -41,8 +41,8 @@ class Changed:
     """A change that was made.
 
     `tasks` are the tasks after it and `before` the same ones before it (None for a new one), in one order.
-    `event_id` is what a notice about it takes as its cause. `undid` and `undid_by`: for an undo, which
-    change it brought back and whose.
+    `event_id` is what a notice about it takes as its cause. `undid`: for an undo, which change it
+    brought back.
     """
 
     change: Change
@@ -51,7 +51,6 @@ class Changed:
     tasks: tuple[Task, ...]
     before: tuple[Task | None, ...]
     undid: Change | None = None
-    undid_by: str | None = None
 
     @property
     def task(self) -> Task:

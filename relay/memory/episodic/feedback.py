@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,14 +24,6 @@ from relay.store.ports import Queries, Tx
 
 Q = Queries(Path(__file__).parents[1])
 FEEDBACK = "memory.feedback"
-
-
-@dataclass(frozen=True, slots=True)
-class Usefulness:
-    """How many words of feedback there are, and how many of them say that the memory was useful."""
-
-    n: int
-    useful: int
 
 
 async def give_feedback(
@@ -65,9 +56,3 @@ async def feedback_on(tx: Tx, numbers: Sequence[int], me: str) -> dict[int, dict
         if row["agent_id"] == me:
             of["mine"] = bool(row["useful"])
     return counted
-
-
-async def usefulness(tx: Tx) -> Usefulness:
-    """What all feedback says together."""
-    row = await tx.one(Q.all_feedback)
-    return Usefulness(row["n"], row["useful"]) if row else Usefulness(0, 0)

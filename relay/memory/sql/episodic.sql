@@ -99,7 +99,3 @@ GROUP BY m.id, m.number
 -- The last word of each caller.
 -- name: feedback_on_one
 SELECT agent_id, useful, note, at FROM memory_feedback WHERE number = :number ORDER BY at, agent_id
-
--- What is forgotten since was told too.
--- name: all_feedback
-SELECT COUNT(*) AS n, COUNT(CASE WHEN useful = 1 THEN 1 END) AS useful FROM memory_feedback

@@ -73,7 +73,6 @@ _DECLARES = frozenset(
         "declaration",
     }
 )
-_NESTED = frozenset({"function_definition", "function_declaration", "class_definition", "class_declaration"})
 _IDENTIFIERS = frozenset({"identifier", "shorthand_property_identifier_pattern"})
 _PATTERNS = frozenset(
     {"pattern_list", "tuple_pattern", "expression_list", "list_pattern", "array_pattern", "object_pattern"}

@@ -207,13 +207,8 @@ def _marks(entity: Entity, node: Node) -> frozenset[str]:
     return frozenset(word.decode() for word in first if word in known)
 
 
-def calls_in(entity: Entity) -> dict[tuple[str, int], list[CallShape]]:
-    """The calls in a definition by name and line (1-based, of the file)."""
-    return shapes(entity.node, *entity.place)
-
-
 def shapes(node: Node, first: int, last: int) -> dict[tuple[str, int], list[CallShape]]:
-    """The calls below a node between two bytes, by name and line."""
+    """The calls below a node between two bytes, by name and line (1-based, of the file)."""
     found: dict[tuple[str, int], list[CallShape]] = {}
     waiting = [node]
     while waiting:

@@ -191,7 +191,3 @@ class Reach:
     @cached_property
     def _headers(self) -> dict[str, frozenset[str]]:
         return {}
-
-    def is_alone(self, name: str) -> bool:
-        """Whether only one definition in all files has this name."""
-        return len(self._owners.get(name, ())) <= 1

@@ -114,10 +114,6 @@ class ExplorationConfig:
         """All of it as a JSON value, by the names of the fields."""
         return asdict(self)
 
-    def of_metric(self, kind: MetricKind) -> Metric | None:
-        """The first metric of this kind; None: it is not compared."""
-        return next((metric for metric in self.metrics if metric.kind is kind), None)
-
 
 def of_json(value: Mapping[str, Any]) -> ExplorationConfig:
     """The exploration that `as_json` wrote."""

@@ -241,12 +241,13 @@ async def record_comparison(tx: Tx, exploration: Exploration, runs: Sequence[Var
     return await events.append(tx, NewEvent(COMPARED, lane, outputs=exploration.as_json(runs)))
 
 
-async def finish(tx: Tx, exploration: Exploration) -> Event:
-    """Record that an exploration is over, as its state says."""
+async def finish(tx: Tx, exploration: Exploration, *, cause: Sequence[str] = ()) -> Event:
+    """Record that an exploration is over, as its state says. `cause`: events because of which it is."""
     await save(tx, exploration)
     runs = await variants_of(tx, exploration.number)
     lane = lane_of(exploration.number)
-    return await events.append(tx, NewEvent(ENDED, lane, outputs=exploration.as_json(runs)))
+    outputs = exploration.as_json(runs)
+    return await events.append(tx, NewEvent(ENDED, lane, outputs=outputs, parents=list(cause)))
 
 
 async def load(tx: Tx, number: int) -> Exploration:

@@ -35,7 +35,7 @@ class MarkReviewed(OfAgent, word="/reviewed"):
     undo: bool = False
 
     def line(self) -> str:
-        undo = "undo " if self.undo else ""
+        undo = "undo " if self.undo else "-- " if self.paths[0] in ("undo", "--") else ""
         return f"{self.word} @{self.agent} {undo}{' '.join(map(shlex.quote, self.paths))}"
 
 

@@ -79,7 +79,7 @@ async def recover_stale_active(
     return recovered
 
 
-async def take_back(tx: Tx, running: Iterable[int], holder: str, *, now: float) -> list[Job]:
+async def take_back(tx: Tx, running: Iterable[int], holder: str) -> list[Job]:
     """Jobs that were given back although their turns still run in the daemon that signs as `holder`: where nobody has
     begun them anew, they are its again, so that a turn's end counts."""
     taken = []

@@ -19,7 +19,8 @@ WHERE id = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)))) OR
 
 -- name: replies_of
 SELECT thread, COUNT(*) AS replies FROM messages
-WHERE thread = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)))) AND kind <> 'system' GROUP BY thread
+WHERE thread = ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(:ids AS jsonb)))) AND kind <> 'system'
+AND CAST(meta AS jsonb) -> 'deleted' IS NULL GROUP BY thread
 
 -- name: entries_since
 SELECT COUNT(*) AS entries FROM (SELECT 1 FROM messages WHERE at >= :since LIMIT :most) AS found

@@ -17,7 +17,8 @@ SELECT * FROM messages WHERE id IN (SELECT value FROM json_each(:ids)) ORDER BY 
 
 -- name: replies_of
 SELECT thread, COUNT(*) AS replies FROM messages
-WHERE thread IN (SELECT value FROM json_each(:ids)) AND kind <> 'system' GROUP BY thread
+WHERE thread IN (SELECT value FROM json_each(:ids)) AND kind <> 'system'
+AND json_extract(meta, '$.deleted') IS NULL GROUP BY thread
 
 -- name: entries_since
 SELECT COUNT(*) AS entries FROM (SELECT 1 FROM messages WHERE at >= :since LIMIT :most)

@@ -189,8 +189,10 @@ class Steward:
         action, order = ordered
         message = order.message
         if action is None:
-            result = Result(answers.answer(message.body, await self._overview.read(tx)))
-            await self._end(tx, job, result.text, {})
+            view = await self._overview.read(tx)
+            result = Result(answers.answer(message.body, view))
+            nobody = not view.active and result.text == answers.no_agent_answer(view)
+            await self._end(tx, job, result.text, {"notice": "no_agent"} if nobody else {})
             return result
         result = performed or await self._handlers.handle(tx, action, order)
         await self._stop_elsewhere(tx, result, order)

@@ -387,6 +387,16 @@ async def test_what_relay_joins_is_shown_before_a_person_takes_it(opened: Open) 
     assert calls == ["", "", "a" * 40]
 
 
+async def test_what_a_person_ended_names_its_cause(opened: Open) -> None:
+    room = await opened()
+    await room.order(FILE)
+    await room.explorer.go(1)
+    (began,) = await room.events(journal.BEGUN)
+    await room.store.write(lambda tx: orders.end(tx, 1, by="ann", cause=[began.id]))
+    (ended,) = await room.events(journal.ENDED)
+    assert ended.parents == (began.id,) and ended.outputs["state"] == "ended"
+
+
 @SQLITE
 async def test_a_database_that_is_busy_ends_no_variant(opened: Open) -> None:
     room = await opened()

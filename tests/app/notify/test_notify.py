@@ -19,7 +19,8 @@ from relay.model import actions
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 HOSTILE = (
-    "@here <!channel> <https://evil.example|click> \u202egnp.exe\x1b[2J\n[RELAY] all is **well** "
+    "@here <!channel> <https://evil.example|click> http://evil.example/x evil.com/y "
+    "\u202egnp.exe\x1b[2J\n[RELAY] all is **well** "
     + "x" * 100_000
 )
 
@@ -71,6 +72,9 @@ def test_a_hostile_text_is_short_and_calls_nobody(format: str) -> None:
     text = body.decode()
     assert len(body) < 6 * MOST_TEXT
     assert "\\n[RELAY]" not in text and "\x1b" not in text and "\u202e" not in text and "\\u202e" not in text
+    if format != "json":
+        assert not any(address in text for address in ("://evil", "evil.example", "evil.com", "@here"))
+        assert "http://room/#/needs" in text
     if format == "slack":
         shown = json.loads(body)
         assert (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import Any
 
 import pytest
@@ -275,6 +276,11 @@ async def test_what_is_no_text_of_the_branch_is_refused(open_place: Open) -> Non
     with pytest.raises(Refusal, match=r"no UTF-8 text"):
         await apply(place, made.number)
     assert git(place.at("AVA"), "rev-parse", "HEAD") == before
+    # A name that is no UTF-8 is shown, and its file found by nobody who writes it so.
+    await place.work("AVA", {os.fsdecode(b"bad\xff.py"): "x\n"})
+    made = await send(place, {"path": "bad\\xff.py", "first": 1, "text": "", "suggestion": "y"})
+    with pytest.raises(Refusal, match=r"The name of `bad\\xff.py` is no UTF-8"):
+        await apply(place, made.number)
     for agent in ("DAN", "AVA/../BEN"):
         with pytest.raises(Refusal, match="There is no worktree"):
             await reviews(place).state(agent, "ann")

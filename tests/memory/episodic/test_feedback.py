@@ -9,7 +9,6 @@ import pytest
 
 from relay.coordination.idempotency import once
 from relay.log.verify import verify
-from relay.memory.episodic.feedback import Usefulness, usefulness
 from relay.memory.episodic.memory import EpisodicMemory
 from relay.model import Caller, Fault, Refusal
 from relay.store.ports import Store
@@ -51,13 +50,12 @@ async def test_the_last_word_of_each_caller_counts_and_moves_the_rank(
     told = await memory.recall(A, "restart cache")
     assert [one["memory_id"] for one in told][1] == first
     assert told[1]["relevance"] > 0.5 * told[0]["relevance"], "it is lower, and still told"
-    assert await store.read(usefulness) == Usefulness(2, 0)
     log = await all_events(store, "memory.feedback")
     assert [event.outputs["feedback"]["useful"] for event in log] == [True, True, False, False]
     assert "ghp_" not in str([event.outputs for event in log])
 
 
-async def test_what_is_unknown_or_forgotten_takes_none(memory: EpisodicMemory, store: Store) -> None:
+async def test_what_is_unknown_or_forgotten_takes_none(memory: EpisodicMemory) -> None:
     one = (await memory.remember(A, "fix", "a summary"))["memory_id"]
     await memory.forget(A, one)
     for name in (one, "r1", "r99", "no such"):
@@ -69,4 +67,3 @@ async def test_what_is_unknown_or_forgotten_takes_none(memory: EpisodicMemory, s
             is_told = name in (one, "r1") and caller is not B
             message = "The memory r1 is forgotten." if is_told else f"There is no memory {name!r}."
             assert refused.value.message.replace("'", "") == message.replace("'", "")
-    assert await store.read(usefulness) == Usefulness(0, 0)

@@ -107,3 +107,6 @@ async def test_a_thread_is_what_began_it_and_all_that_answers(office: Office, cl
     assert (await office.ask(f"/thread m{other.number}")).body == f"Nobody has answered m{other.number}."
     # The file says whom an entry answers; the thread follows from that.
     assert "thread" not in json.loads(line_format.encode(last).split(b"] ", 1)[1])
+    # One that is deleted is no reply any more.
+    assert "ann deleted m3" in (await office.ask(f"/delete m{reply.number}")).body
+    assert (await newest()).replies == {root.id: 2}

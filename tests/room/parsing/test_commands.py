@@ -28,6 +28,7 @@ from relay.model.actions import (
     HandoffAnswer,
     HandOn,
     MakeCheckpoint,
+    MarkReviewed,
     MoveAll,
     MoveTask,
     MoveTasks,
@@ -350,6 +351,9 @@ _opened = st.sampled_from(["", "@CODEX ", "@all ", ", @CODEX ", ": "])
 _said = st.builds("{}{}".format, _opened, _words)
 _several = st.lists(_numbers, unique=True, min_size=1, max_size=3).map(tuple)
 _paths = _words.filter(lambda path: path == path.strip(",") != "-")
+_files_reviewed = st.lists(_paths | st.sampled_from(["undo", "--"]), unique=True, min_size=1, max_size=3).map(
+    tuple
+)
 _actions: st.SearchStrategy[Action] = st.one_of(
     st.builds(AddTask, _words, st.none() | _words),
     st.builds(ShowTask, _numbers),
@@ -372,6 +376,7 @@ _actions: st.SearchStrategy[Action] = st.one_of(
     *(st.builds(kind, _agents.filter(bool)) for kind in (Cancel, TryNow, Stop, TakeMain)),
     st.builds(GoFirst, st.sampled_from(AGENTS)),
     st.builds(RetryAll, st.sampled_from(AGENTS)),
+    st.builds(MarkReviewed, st.sampled_from(AGENTS), _files_reviewed, st.booleans()),
     st.builds(Steer, _agents.filter(bool), _said),
     st.builds(HandOn, _givers, _givers, st.none() | _words),
     st.builds(RunPipeline, _words),

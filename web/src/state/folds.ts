@@ -11,7 +11,7 @@ import type { Entry } from "../types";
 
 /** Notices that are for information, whose number is what matters when many come. What went wrong is of no such kind. */
 const QUIET: ReadonlySet<string> = new Set([
-  ..."skipped coordination worktree visitor fleet agent_settings task circuit_closed rewind dispatcher recall".split(" "),
+  ..."skipped coordination worktree visitor fleet agent_settings task circuit_closed rewind dispatcher recall no_agent".split(" "),
 ]);
 const COMMAND = /^\/[a-z]/i;
 /** Entries behind its message, among which a skip is not told again: the message's receipt has it, and is on the screen. */

@@ -142,7 +142,7 @@ async def end(tx: Tx, number: int, *, by: str, cause: Sequence[str] = ()) -> str
     if exploration.state is not State.WAITING:
         raise Refusal(f"{exploration.name} waits for no choice: {_stands(exploration)}.", "")
     ended = replace(exploration, state=State.ENDED, recommendation=f"{by} ended it.")
-    await journal.finish(tx, ended)
+    await journal.finish(tx, ended, cause=cause)
     return wording.ended(ended)
 
 

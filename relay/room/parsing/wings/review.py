@@ -40,7 +40,8 @@ def reviewed(rest: str, agents: Sequence[str]) -> Action:
         raise WrongArguments("A quotation mark is not closed.") from None
     agent = _agent(words[0] if words else "", agents)
     undo = len(words) > 2 and words[1] == "undo"
-    paths = tuple(dict.fromkeys(path for path in words[1 + undo :] if path))
+    plain = len(words) > 2 and words[1] == "--"  # what is behind it are files alone
+    paths = tuple(dict.fromkeys(path for path in words[1 + (undo or plain) :] if path))
     if not paths:
         raise WrongArguments("Say which files.")
     return actions.MarkReviewed(agent, paths, undo)
@@ -71,7 +72,7 @@ COMMANDS = (
         review,
     ),
     Command(
-        "/reviewed @AGENT [undo] <path>...",
+        "/reviewed @AGENT [undo | --] <path>...",
         "mark files of an agent's branch as reviewed, until they change",
         "/reviewed @CODEX src/app.py",
         reviewed,
