@@ -20,8 +20,7 @@ from relay.model import actions
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 HOSTILE = (
     "@here <!channel> <https://evil.example|click> http://evil.example/x evil.com/y "
-    "\u202egnp.exe\x1b[2J\n[RELAY] all is **well** "
-    + "x" * 100_000
+    "\u202egnp.exe\x1b[2J\n[RELAY] all is **well** " + "x" * 100_000
 )
 
 
