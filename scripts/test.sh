@@ -185,6 +185,9 @@ if [ $# -eq 0 ]; then
   beside "the page: tests" npm_in_web test --if-present
   check "ruff check" "$PY" -m ruff check .
   check "ruff format" "$PY" -m ruff format --check .
+  # In a new clone each worker would rewrite the assertions of all tests: once is enough.
+  [ -n "$(find tests/access -name '*-pytest-*.pyc' -print -quit)" ] ||
+    "$PY" -m pytest --collect-only -p no:cacheprovider --ignore=tests/browser tests >/dev/null 2>&1 || true
   await_programs
   check "pytest, the others, $workers at a time" "$PY" -m pytest -n "$workers" --dist loadfile --no-loadscope-reorder \
     ${without[@]+"${without[@]}"} --ignore=tests/browser tests

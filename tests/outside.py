@@ -21,12 +21,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 import aiohttp
 import psutil
 
 from relay.app.guard.git_hook import MARKS
+from tests.forked import Forked, fork
 
 REPO = Path(__file__).resolve().parents[1]
 #: Seconds that anything may take on a loaded machine before a test says that it does not come.
@@ -99,7 +101,7 @@ class Outside:
         self.path = folder / "config.json"
         self.runtime = folder / ".relay"
         self.transcript = self.runtime / "transcript.log"
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | Forked | None = None
         self._said = folder / "daemon.out"
         self._session: aiohttp.ClientSession | None = None
         folder.mkdir(parents=True, exist_ok=True)
@@ -134,20 +136,24 @@ class Outside:
 
     def launch(
         self, *, words: Sequence[str] = (), env: Mapping[str, str] | None = None, detached: bool = True
-    ) -> subprocess.Popen[bytes]:
+    ) -> subprocess.Popen[bytes] | Forked:
         """Start a daemon without waiting for it. `words` stand before it (`prlimit ...`)."""
-        mode = "--detached" if detached else "--foreground"
-        command = [*words, sys.executable, "-m", "relay.cli", "run", mode, "--config", str(self.path)]
+        command = ["run", "--detached" if detached else "--foreground", "--config", str(self.path)]
+        environ = self.environ(env)
+        process: subprocess.Popen[bytes] | Forked | None = None
         with self._said.open("ab") as said:
-            process = subprocess.Popen(
-                command,
-                cwd=self.folder,
-                env=self.environ(env),
-                stdin=subprocess.DEVNULL,
-                stdout=said,
-                stderr=said,
-                start_new_session=True,
-            )
+            if detached and not words:
+                process = fork(command, self.folder, environ, said.fileno(), said.fileno())
+            if process is None:
+                process = subprocess.Popen(
+                    [*words, sys.executable, "-m", "relay.cli", *command],
+                    cwd=self.folder,
+                    env=environ,
+                    stdin=subprocess.DEVNULL,
+                    stdout=said,
+                    stderr=said,
+                    start_new_session=True,
+                )
         self.process = process
         return process
 
@@ -199,6 +205,12 @@ class Outside:
 
     async def run(self, *words: str, env: Mapping[str, str] | None = None) -> Ran:
         """A command in the room's folder."""
+        if words[:3] == (sys.executable, "-m", "relay.cli"):
+            with TemporaryFile() as out, TemporaryFile() as err:
+                fds = (out.fileno(), err.fileno())
+                if forked := fork(words[3:], self.folder, self.environ(env), *fds):
+                    code = await asyncio.to_thread(forked.wait, 2 * PATIENCE_S)
+                    return Ran(code, *(os.pread(fd, os.fstat(fd).st_size, 0).decode() for fd in fds))
         process = await asyncio.create_subprocess_exec(
             *words,
             cwd=self.folder,

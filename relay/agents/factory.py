@@ -35,7 +35,7 @@ def build_agent(
     guard: Guard | None = None,
     permits: Permits | None = None,
 ) -> Agent:
-    """The agent that `spec` describes. Raises SpecError; reads the script of a scripted agent.
+    """The agent that `spec` describes. Raises SpecError; the script of a scripted agent is read with each turn.
 
     `daemon_env` is what the agent's environment is chosen from; None = this process's own. `guard` and
     `permits` are for an agent that asks while it works; None = nothing is contested, nobody is there.

@@ -90,10 +90,11 @@ class TreeCommand:
         wrap: Wrap | None = None,
         watch: Callable[[bytes], None] = lambda data: None,
         start: Start = in_background,
+        env: Mapping[str, str] | None = None,
     ) -> CheckResult:
         """Run the check in an export of `tree`, a tree's id. A cancelled call ends the command. `wrap`: the sandbox
-        that it runs in, None = none; `watch` gets what it prints as it comes. Raises OSError where `start`'s process
-        is lost."""
+        that it runs in, None = none; `watch` gets what it prints as it comes; `env`: variables beside its own. Raises
+        OSError where `start`'s process is lost."""
         place = self._folder / uuid.uuid4().hex
         exported = place / "tree"
         try:
@@ -102,7 +103,8 @@ class TreeCommand:
                 await self._export(tree, place, exported)
             except (GitError, OSError) as error:
                 return _not_run(check, tree, f"the tree could not be exported: {error}")
-            return await self._run_in(check, tree, place, exported, wrap, watch, start)
+            given = {**self._environment(check, place), **(env or {})}
+            return await self._run_in(check, tree, given, exported, wrap, watch, start)
         finally:
             await to_the_end(_cleared(place, sandboxed=wrap is not None))
 
@@ -119,13 +121,12 @@ class TreeCommand:
         self,
         check: Check,
         tree: str,
-        place: Path,
+        env: Mapping[str, str],
         exported: Path,
         wrap: Wrap | None,
         watch: Callable[[bytes], None],
         start: Start,
     ) -> CheckResult:
-        env = self._environment(check, place)
         program = program_of(check.argv, exported, env["PATH"])
         if program is None:
             return _not_run(check, tree, f"there is no program {check.argv[0] if check.argv else ''!r}")
@@ -138,7 +139,7 @@ class TreeCommand:
         if wrap is not None:
             if shutil.which(program) is None:  # a sandbox would end as a program does that fails
                 return _not_run(check, tree, f"there is no program {check.argv[0]!r} that can be run")
-            argv = await asyncio.to_thread(wrap, argv, place, exported)
+            argv = await asyncio.to_thread(wrap, argv, exported.parent, exported)
         try:
             process = await start(argv, env, exported)
         except (OSError, ValueError) as error:

@@ -33,6 +33,8 @@ MEMBER = "fleet.member"
 _PEOPLE = "fleet_people:"
 #: The settings in which each member says what needs people of which it alone knows.
 _NEEDS = "fleet_needs:"
+#: The settings in which each member says which files it waits for, and those with their parts (relay/fleet/files.py).
+WANTED, PART = "fleet_file_wanted:", "fleet_file_part:"
 
 
 class CannotJoin(StoreError):
@@ -264,8 +266,8 @@ async def join(tx: Tx, new: Joining) -> FleetMember:
 
 
 async def tell(tx: Tx, member: FleetMember, what: str) -> None:
-    """Record what became of a member: joined, back, gone, left, changed or forgotten; `people` and
-    `needs`: who is connected to it did, and what needs people there."""
+    """Record what became of a member: joined, back, gone, left, changed or forgotten; `people`, `needs` and
+    `files`: who is connected to it did, what needs people there, which files it waits for or has given."""
     outputs = {
         "member": member.name,
         "what": what,
@@ -409,5 +411,7 @@ async def forget(tx: Tx, name: str) -> FleetMember | None:
     await tx.execute(Q.forget_works, name=name)
     for kept in (_PEOPLE, _NEEDS):
         await tx.execute(Q.forget_people, name=f"{kept}{name}")
+    for kept in (WANTED, PART):
+        await tx.execute(Q.forget_files, prefix=f"{kept}{name}:")
     await tell(tx, known, "forgotten")
     return known

@@ -90,6 +90,11 @@ async def _settings(git: Git) -> tuple[str, ...]:
 
 async def head_of(git: Git) -> Head:
     """Where this checkout stands now."""
+    # One process for both, where there is a commit and no ref that is called as HEAD is.
+    told = await git.maybe("rev-parse", "-q", "HEAD^{commit}", "--symbolic-full-name", "HEAD")
+    match (told or "").split("\n"):
+        case [at, ref]:
+            return Head(None if ref == "HEAD" else ref.removeprefix("refs/heads/"), at)
     name = await git.maybe("symbolic-ref", "-q", "HEAD")
     commit = await git.maybe("rev-parse", "-q", "--verify", "HEAD^{commit}")
     return Head(name.removeprefix("refs/heads/") if name else None, commit)

@@ -46,7 +46,15 @@ from relay.model.orders.verification import (
     Verify,
     Verifying,
 )
-from relay.model.orders.worktrees import GiveUpMerge, InWorktrees, RunApp, SetUp, ShowApps, StopApp
+from relay.model.orders.worktrees import (
+    GiveUpMerge,
+    InWorktrees,
+    RunApp,
+    SetUp,
+    ShowApps,
+    ShowOutput,
+    StopApp,
+)
 
 
 class ShowWho(Action, word="/who"):
@@ -84,7 +92,7 @@ class Cancel(OfAgents, word="/cancel"):
 
 
 class Stop(OfAgents, word="/stop"):
-    """End the running turns of these agents, take back what waits, and start no new ones."""
+    """End the running turns of these agents, and start no new ones: messages wait."""
 
 
 class Pause(OfAgents, word="/pause"):
@@ -144,6 +152,10 @@ class Continue(Action, word="/continue"):
 
 class GoFirst(OfAgent, word="/first"):
     """This agent goes first where its work collides with another's."""
+
+
+class RetryAll(OfAgent, word="/retry"):
+    """Try again all that the agent did not answer in the last day."""
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,8 @@ class BoardTask(Protocol):
 
     def as_json(self) -> dict[str, Any]: ...
 
+    def as_listed(self) -> dict[str, Any]: ...
+
 
 class BoardChange(Protocol):
     """A change of the board that was made."""

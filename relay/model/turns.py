@@ -256,7 +256,7 @@ class AccountLimit:
 class Availability:
     """Can this agent take a turn now? `fix` is the command that would make it so. `channel`: how it hears what is
     said while it works, as far as the installed program tells without a turn. `limits`: of its account, as far as a
-    turn told them."""
+    turn told them. `broken`: nothing is missing, but its own file has a fault (`detail`); each turn looks anew."""
 
     installed: bool
     detail: str = ""
@@ -264,6 +264,7 @@ class Availability:
     version: str = ""
     channel: Channel = field(default_factory=Channel)
     limits: tuple[AccountLimit, ...] = ()
+    broken: bool = False
 
 
 class Agent(Protocol):

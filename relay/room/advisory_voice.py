@@ -49,7 +49,7 @@ class RoomVoice:
             elif not member.enabled:
                 reasons[name] = "switched off"
             elif not member.installed:
-                reasons[name] = "not installed"
+                reasons[name] = "broken" if member.broken else "not installed"
             else:
                 reasons[name] = "paused" if name in paused else ""
         return reasons

@@ -19,6 +19,7 @@ from relay.model.actions import (
     Answer,
     Cancel,
     EditTasks,
+    Give,
     MoveTask,
     Retry,
     Route,
@@ -63,8 +64,9 @@ class PersonActions:
         """Do what a person orders, and give the room's answer. Where it is a message for agents, `also`: what else is
         written with it; `reply_to`: the id of the message that it answers."""
         for agent in action.named():
-            # A turn may run on after its agent has left the configuration.
-            if not (isinstance(action, Cancel) and self._reader.is_working(agent)):
+            # A turn may run on after its agent has left the configuration; a task is given to sessions, too.
+            gone = isinstance(action, Cancel) and self._reader.is_working(agent)
+            if not gone and not (isinstance(action, Give) and agent in await self._reader.sessions()):
                 self._reader.require_agent(agent)
         if isinstance(action, Steer | SendReview):
             # A message: its receipts are its answer.
@@ -113,7 +115,7 @@ class PersonActions:
         answer = await self.act(AddTask(title, description), by=by)
         if not answer.success or answer.task is None:
             raise Refusal(answer.text, "`/help /task` shows how.", Fault.MALFORMED)
-        task = await self._task(answer.task)
+        task = await self._reader.task(answer.task)
         if task is None:
             raise Refusal(
                 f"Task {references.task(answer.task)} was taken off the board meanwhile.",
@@ -127,7 +129,7 @@ class PersonActions:
     ) -> dict[str, Any]:
         """Move or rename a task, and make these `edits` of it, one after another. A refusal is a Refusal. With `undo`
         in what it gives: the command that takes the one change back."""
-        task = await self._task(number)
+        task = await self._reader.task(number)
         if task is None:
             raise Refusal(
                 f"There is no task {references.task(number)}.", "GET /api/tasks lists them.", Fault.UNKNOWN
@@ -149,11 +151,8 @@ class PersonActions:
             if not answer.success:
                 raise Refusal(answer.text, "GET /api/tasks shows the board.")
             back = answer.undo if len(orders) == 1 else ""
-        task = await self._task(number) or task
+        task = await self._reader.task(number) or task
         return {**task, "undo": back} if back else task
-
-    async def _task(self, number: int) -> dict[str, Any] | None:
-        return next((task for task in await self._reader.tasks() if task["number"] == number), None)
 
     async def _rename(self, number: int, title: str, by: str) -> None:
         speaker = self._poster.person(by)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 from relay.base.durations import iso
@@ -20,6 +20,7 @@ from relay.room.journal.frames import SHOWN, TASK_EVENTS, frames_of, latest, sum
 from relay.room.journal.ledger import Q
 from relay.room.journal.pages import IDS_FIX
 from relay.room.journal.values import Frame, Job, JobState, Page
+from relay.room.journal.visitors import reached, visitors
 from relay.store.ports import Row, Store, Tx
 
 
@@ -48,6 +49,10 @@ class Reader:
         """Raises Refusal: unknown."""
         if name not in self._roster.members:
             raise Refusal(f"There is no agent {name}.", self.agents_fix, Fault.UNKNOWN)
+
+    async def sessions(self) -> Mapping[str, str]:
+        """People's own sessions that a message reaches, and what each does."""
+        return reached(visitors(await self._store.read(self._holds.sessions), self._roster.members))
 
     def is_working(self, agent: str) -> bool:
         return agent in self._turns.by_agent
@@ -127,8 +132,19 @@ class Reader:
         return Job.of_row(row)
 
     async def tasks(self) -> list[dict[str, Any]]:
+        """The board, as lists have tasks."""
+
         async def work(tx: Tx) -> list[dict[str, Any]]:
-            return [task.as_json() for task in await self._board.list(tx)]
+            return [task.as_listed() for task in await self._board.list(tx)]
+
+        return await self._store.read(work)
+
+    async def task(self, number: int) -> dict[str, Any] | None:
+        """A task of the board whole, None: it is not there."""
+
+        async def work(tx: Tx) -> dict[str, Any] | None:
+            found = (task.as_json() for task in await self._board.list(tx) if task.number == number)
+            return next(found, None)
 
         return await self._store.read(work)
 
@@ -198,7 +214,7 @@ class Reader:
         )
 
         async def work(tx: Tx) -> list[dict[str, Any]]:
-            return [task.as_json() for task in await self._board.among(tx, ids)]
+            return [task.as_listed() for task in await self._board.among(tx, ids)]
 
         changed = await self._store.read(work)
         on_board = {task["id"] for task in changed}

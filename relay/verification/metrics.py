@@ -104,12 +104,12 @@ class Measured:
 
 _MERGES = Metric(
     "lock_conflicts",
-    "Lock conflicts",
+    "Merge conflicts",
     Unit.COUNT,
     "merges tried",
     "Merges of an agent's branch into the main branch that failed for a conflict; each try counts.",
     Target("=", 0),
-    "Lock conflicts",
+    "Merge conflicts",
 )
 _MEMORIES = Metric(
     "useful_memories",

@@ -127,6 +127,7 @@ def new_worktree(agent: str, **more: Any) -> Json:
         "collides": [],
         "joins": [],
         "untried": [],
+        "undoes": [],
         "unsettled": False,
         "merging": False,
         "ports": None,

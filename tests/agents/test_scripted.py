@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from relay.agents.factory import AgentSpec, Permissions, SpecError, build_agent
-from relay.model import FailureClass, SessionPart, TextPart, ToolPart, Turn, TurnLimits, UsagePart
+from relay.agents.factory import AgentSpec, Permissions, build_agent
+from relay.model import EndPart, FailureClass, SessionPart, TextPart, ToolPart, Turn, TurnLimits, UsagePart
 from tests.agents.conftest import collect, end, text
 
 SCRIPT = """
@@ -145,16 +145,17 @@ async def test_a_conversation_has_an_id(tmp_path: Path) -> None:
         ("- usage: {input_tokens: 1.5}", "input_tokens must be a whole number"),
         ("- exit: true", "exit must be a whole number, 0 or more; found true or false"),
         ("- plain", "rule 1 must be a mapping of match, say"),
-        ("a: [", "is not YAML"),
+        ("- say: x\n- say: [", "bot.yaml: line 2: is not YAML: expected the node content"),
     ],
 )
-def test_a_bad_script_says_where_and_what_is_allowed(script: str, said: str, tmp_path: Path) -> None:
-    with pytest.raises(SpecError) as error:
-        scripted(tmp_path, script)
-    assert said in str(error.value)
-    assert "bot.yaml" in str(error.value)
+async def test_a_bad_script_says_where_and_what_is_allowed(script: str, said: str, tmp_path: Path) -> None:
+    agent = scripted(tmp_path, script)
+    seen = await agent.probe()
+    assert (seen.installed, seen.broken) == (False, True)
+    assert said in seen.detail and "bot.yaml" in seen.detail
+    assert await collect(agent, Turn("BOT", "build")) == [EndPart(FailureClass.NOT_INSTALLED, seen.detail)]
 
 
-def test_a_script_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"none\.yaml: cannot be read"):
-        build_agent(AgentSpec("BOT", kind="scripted", script=tmp_path / "none.yaml"))
+async def test_a_script_that_is_not_there(tmp_path: Path) -> None:
+    agent = build_agent(AgentSpec("BOT", kind="scripted", script=tmp_path / "none.yaml"))
+    assert "none.yaml: cannot be read" in (await agent.probe()).detail

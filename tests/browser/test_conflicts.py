@@ -146,6 +146,8 @@ async def test_a_person_compares_edits_and_sends(collided: Outside, come: Come) 
     await expect(view).to_have_attribute("data-state", "resolved")
     await expect(page.get_by_test_id("choose-2")).to_have_attribute("aria-pressed", "true")
     await page.get_by_test_id("conflict-merge").click()
+    await expect(page.get_by_test_id("merge-dialog")).to_contain_text("BEN")
+    await page.keyboard.press("Escape")
     await expect(page.get_by_test_id("tab-conflicts")).to_have_count(0)
     status, shown = await collided.ask("GET", "/api/worktrees/BEN/merge?method=merge&name=ann")
     assert status == 200, shown
@@ -153,6 +155,12 @@ async def test_a_person_compares_edits_and_sends(collided: Outside, come: Come) 
         "POST", "/api/worktrees/BEN/merge", json={"name": "ann", "joined": shown["tree"]}
     )
     assert (status, done["success"]) == (200, True), done
+    # What is merged meanwhile is not offered, and that is said.
+    await page.goto(f"{collided.url}/#/conflicts?of=c2")
+    await expect(page.get_by_test_id("conflict-state")).to_contain_text(
+        "Now, BEN's branch: nothing to merge: main has all of it."
+    )
+    await expect(page.get_by_test_id("conflict-merge")).to_have_count(0)
     landed = git(collided.folder, "show", "main:src/cart.py") + "\n"
     assert landed == BASE.replace(LOADS, BOTH_LOAD).replace(SUMS, BEN_SUMS)
 

@@ -14,6 +14,8 @@ from tests.outside import agent, room, settings
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
 WORKS = """\
+- match: docs|again
+  say: Written.
 - match: quickly
   say: It is done.
   usage: {input_tokens: 1200, cache_read_tokens: 30000, output_tokens: 40, cost_usd: 0.75}
@@ -48,6 +50,22 @@ async def test_the_first_screen_answers_who_on_what_needs_me_and_cost(
         await house.reply_to(done["id"], "BEN")
         await expect(page.get_by_test_id("cost-BEN")).to_have_text("$0.75")
         await expect(page.get_by_test_id("glance-cost")).to_have_text("today $0.75")
+        # An agent that waits for work says what it did last, and the task that it has and has not begun.
+        await expect(page.get_by_test_id("last-BEN")).to_have_text(
+            re.compile(r"^Last: quickly, .*(now|ago)$")
+        )
+        await expect(page.get_by_test_id("task-BEN")).to_have_count(0)
+        await house.post("/task Write the docs")
+        await house.post("/give t1 @BEN")
+        await expect(page.get_by_test_id("last-BEN")).to_contain_text("Last: t1: Write the docs")
+        await expect(page.get_by_test_id("task-BEN")).to_have_count(0)
+        again = await house.post("@BEN once again")
+        await house.reply_to(again["id"], "BEN")
+        await page.reload()
+        await expect(page.get_by_test_id("task-BEN")).to_have_text("Has t1: Write the docs")
+        await expect(page.get_by_test_id("last-BEN")).to_contain_text("Last: once again, ")
+        await house.post("/move t1 done")
+        await expect(page.get_by_test_id("task-BEN")).to_have_count(0)
 
         await house.post("@AVA, mend the login page")
         row = page.get_by_test_id("agent-AVA")
@@ -67,6 +85,7 @@ async def test_the_first_screen_answers_who_on_what_needs_me_and_cost(
         working = chips.filter(has_text="AVA")
         await expect(working).to_contain_text("working")
         await expect(working).to_contain_text("mend the login page")
+        await expect(chips.filter(has_text="BEN")).to_contain_text("Last: once again, ")
         colours = await chips.locator("b").evaluate_all("all => all.map(e => getComputedStyle(e).color)")
         assert len(set(colours)) == 3
         await working.click()

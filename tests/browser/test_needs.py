@@ -72,14 +72,18 @@ async def test_each_need_has_its_buttons_and_is_gone_when_it_is_settled(
         await expect(page.get_by_test_id("toast").last).to_contain_text("Said to AVA")
         await house.until_said("/steer @AVA The table.", speaker="ann")
 
+        await page.mouse.move(0, 0)
         failing = await house.post("@CLEO mend the build")
         await expect(need(ann, "failed_agent")).to_contain_text("The disk is full.")
-        await need(ann, "failed_agent").get_by_test_id("act-give-BEN").click()
+        give = need(ann, "failed_agent").get_by_test_id("act-give-BEN")
+        await expect(give).to_have_text(f"Give m{failing['number']} “mend the build” to BEN")
+        await give.click()
         await house.reply_to(failing["id"], "BEN")
         await need(ann, "failed_agent").get_by_test_id("need-open").click()
         await expect(page.get_by_test_id("agent-panel")).to_contain_text("CLEO")
         await page.get_by_role("button", name="Close").click()
 
+        await page.get_by_test_id("needs-new").click()
         await need(ann, "budget").get_by_test_id("act-raise").click()
         await expect(need(ann, "budget")).to_have_count(0)
         assert json.loads(house.path.read_text())["agents"][2]["budget"] == {"turns_per_hour": 2}
@@ -114,6 +118,68 @@ async def test_each_need_has_its_buttons_and_is_gone_when_it_is_settled(
         # Nothing sticks out of a phone's screen.
         wide = "document.documentElement.scrollWidth > innerWidth"
         assert not await page.evaluate(wide)
+        await ann.leave()
+
+
+async def places(page: Page) -> list[str]:
+    return await page.locator(".needs > li > article").evaluate_all(
+        "(all) => all.map((one) => `${one.dataset.need} ${Math.round(one.getBoundingClientRect().top)}`)"
+    )
+
+
+async def test_no_card_moves_while_a_person_is_in_the_list(chromium: Browser, tmp_path: Path) -> None:
+    folder = tmp_path / "room"
+    folder.mkdir()
+    (folder / "asks.yaml").write_text(ASKS)
+    agents = [agent(name, "asks.yaml") for name in ("AVA", "BEN", "CLEO", "DAN")]
+    async with room(folder, settings(*agents)) as house:
+        await house.start()
+        ann = await Person.arrive(chromium, house, "ann", viewport={"width": 1400, "height": 900})
+        page, cards, new = ann.page, need(ann, "question"), ann.page.get_by_test_id("needs-new")
+        await ann.go("needs")
+        for count, name in enumerate(("AVA", "BEN"), 1):
+            await house.post(f"@{name} keep the visits")
+            await expect(cards).to_have_count(count)  # the pointer is over the tabs: what comes is brought in
+
+        # The pointer is over a button: what comes is counted, and said to who does not see it.
+        answer = cards.nth(1).get_by_test_id("act-answer")
+        await answer.hover()
+        stood = await places(page)
+        await house.post("@CLEO keep the visits")
+        await expect(new).to_have_text("1 new")
+        await expect(page.get_by_test_id("needs-view").get_by_role("status")).to_have_text(
+            "1 new in the inbox"
+        )
+        assert await places(page) == stood
+        await shot(page, "needs-new-1400-light")
+        # What another person settles keeps its place, and nothing can be done about it.
+        (first, _) = [one["id"] for one in await house.get("/api/needs") if one["about"] in ("AVA", "BEN")]
+        await house.ask("POST", f"/api/needs/{first}", json={"name": "eve", "action": "later"})
+        gone = page.get_by_test_id("need-gone")
+        await expect(gone).to_contain_text("settled")
+        await expect(gone.get_by_test_id("act-answer")).to_be_disabled()
+        assert await places(page) == stood and await violations(page) == []
+        # The pointer leaves: the list is as the room has it.
+        await page.mouse.move(1300, 700)
+        await expect(new).to_have_count(0)
+        await expect(gone).to_have_count(0)
+        await expect(cards.first).to_contain_text("CLEO")
+
+        # The same by keyboard: the focus holds the list, and the button brings in what is new.
+        await cards.nth(1).get_by_test_id("act-answer").focus()
+        stood = await places(page)
+        await house.post("@DAN keep the visits")
+        await expect(new).to_have_text("1 new")
+        assert await places(page) == stood
+        await new.press("Enter")
+        await expect(cards.first).to_contain_text("DAN")
+        await expect(cards.first).to_be_focused()
+        await expect(new).to_have_count(0)
+        # What one settles oneself leaves at once, and the focus goes on.
+        await cards.first.get_by_test_id("act-later").press("Enter")
+        await expect(cards).to_have_count(2)
+        await expect(cards.first.get_by_role("button").first).to_be_focused()
+        await shot(page, "needs-1400-light")
         await ann.leave()
 
 

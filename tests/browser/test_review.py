@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Browser, Locator, expect
 
 from tests.browser.axe import everywhere
-from tests.browser.person import Person
+from tests.browser.person import Person, shot
 from tests.git.repository import commit, git
 from tests.outside import agent, eventually, room, settings
 
@@ -56,8 +56,13 @@ async def test_a_branch_is_read_through_and_lands_as_one_commit(chromium: Browse
         await house.reply_to((await house.post("@AVA begin"))["id"], "AVA")
         ann = await Person.arrive(chromium, house, "ann", viewport={"width": 1400, "height": 900})
         page = ann.page
-        await ann.go("worktrees")
-        await page.get_by_test_id("review-open").click()
+        # Where it is said to be ready, both are a click away.
+        await shot(page, "review-ways-1400")
+        await page.get_by_test_id("ways-land-AVA").click()
+        await expect(page.get_by_test_id("land-now")).to_be_enabled()
+        await page.keyboard.press("Escape")
+        await expect(page.get_by_test_id("land-dialog")).to_have_count(0)
+        await page.get_by_test_id("ways-review-AVA").click()
         await expect(page).to_have_url(re.compile(r"#/review\?of=AVA$"))
         await expect(page.get_by_test_id("review-file")).to_have_count(3)
         await expect(page.get_by_test_id("review-dirty")).to_be_visible()
@@ -76,7 +81,10 @@ async def test_a_branch_is_read_through_and_lands_as_one_commit(chromium: Browse
         await expect(first.locator(".rv-lines")).to_have_count(0)
         await expect(page.get_by_test_id("review-done")).to_have_text("1 of 3 reviewed")
         phone = await Person.arrive(chromium, house, "ann", viewport={"width": 390, "height": 844})
-        await phone.page.goto(f"{house.url}/#/review/AVA")
+        await phone.page.get_by_test_id("agent-chips").get_by_role("button", name="AVA").click()
+        await expect(phone.page.get_by_test_id("ways-land-AVA")).to_be_visible()
+        await shot(phone.page, "review-chip-390")
+        await phone.page.get_by_test_id("ways-review-AVA").click()
         await expect(file(phone, "docs/read me.md").get_by_test_id("reviewed")).to_be_checked()
         assert not await phone.page.evaluate("document.documentElement.scrollWidth > innerWidth")
 
@@ -142,6 +150,22 @@ async def test_a_branch_is_read_through_and_lands_as_one_commit(chromium: Browse
 
         await eventually(landed, "the branch on main")
         assert git(folder, "rev-list", "--count", "main") == "2"
-        await expect(page.get_by_test_id("review-empty")).to_be_visible()
+        # Of a branch that has nothing more it says what has landed, as which commit.
+        landing = page.get_by_test_id("review-landed")
+        await expect(landing.get_by_role("heading")).to_have_text("AVA's branch has landed")
+        await expect(page.get_by_test_id("landed-commit")).to_have_text(git(folder, "rev-parse", "main")[:9])
+        await expect(landing.get_by_test_id("diff-file")).to_have_count(3)
+        await shot(page, "review-landed-1400")
+        await landing.locator('[data-path="long.txt"] .diff-file-head').click()
+        assert await everywhere(page) == []
+        # What takes out again what another landed is not said to be ready.
+        await page.set_viewport_size({"width": 1400, "height": 900})
+        cart = (folder / "src/cart.py").read_text()
+        commit(folder, {"src/cart.py": f"{cart}# Cents only.\n"})
+        await house.reply_to((await house.post("@AVA begin"))["id"], "AVA")
+        stands = page.get_by_test_id("stands-AVA")
+        await expect(stands).to_contain_text("would undo Ann's landed lines in cart.py")
+        await expect(page.get_by_test_id("ways-land-AVA")).to_have_count(0)
+        await shot(page, "review-undoes-1400")
         await phone.leave()
         await ann.leave()

@@ -419,3 +419,31 @@ async def test_agents_that_mention_agents_stop_at_the_hop_limit(open_room: Open)
         return len([e for e in await one.entries() if e["kind"] == "agent"]) >= 7
 
     await eventually(more, "the agents to go on")
+
+
+async def test_a_broken_script_is_said_and_read_again(open_room: Open) -> None:
+    """What is wrong is said with its line, and what was mended counts without a restart."""
+    broken = "- say: one\n- say: [two\n- say: three\n"
+    one = await open_room(agent("BOT", "bot.yaml"), agent("ECHO"), files={"bot.yaml": broken})
+
+    async def seen() -> bool:
+        return bool((await one.agent("BOT"))["broken"])
+
+    await eventually(seen, "the broken script")
+    shown = await one.agent("BOT")
+    assert shown["installed"] is False and "bot.yaml: line 3: is not YAML" in shown["detail"]
+    asked = await one.post("/who")
+    who = (await one.reply_to(asked["id"], "RELAY"))["body"]
+    assert "**BOT** is broken (" in who and "line 3" in who and "not installed" not in who
+    posted = await one.post("@BOT hello")
+    job = await one.until_job(posted["id"], "BOT", "skipped")
+    assert "bot.yaml: line 3: is not YAML" in job["reason"]
+    (one.folder / "bot.yaml").write_text("- say: Mended.\n")
+    posted = await one.post("@BOT hello again")
+    assert (await one.reply_to(posted["id"], "BOT"))["body"] == "Mended."
+
+    async def mended() -> bool:
+        told = await one.agent("BOT")
+        return told["installed"] is True and told["broken"] is False
+
+    await eventually(mended, "the mended script")

@@ -75,5 +75,20 @@ async def test_who_works_on_what_and_what_it_cost(tmp_path: Path) -> None:
         said = (await told.reply_to(asked["id"], "RELAY"))["body"]
         assert "| all | 3 | 1,210 | 7 | 30,000 | 42 | $0.75 and more |" in said
 
+        # An agent that waits for work says what it did last, and which task it has.
+        last = (await of(told, "BEN"))["last"]
+        assert last["asked"] == {"by": "ann", "text": "@BEN quickly"} and last["number"] == question["number"]
+        await told.post("/task Write the docs quickly")
+        await told.post("/give t1 @AVA")
+
+        async def worked() -> bool:
+            return "Write the docs" in (await of(told, "AVA"))["last"]["asked"]["text"]
+
+        await eventually(worked, "AVA's task")
+        who = await told.post("/who")
+        said = (await told.reply_to(who["id"], "RELAY"))["body"]
+        assert f"**BEN** is ready; last: quickly (m{question['number']}), " in said
+        assert "**AVA** is ready; has t1; last: t1: Write the docs quickly " in said
+
         told.kill()
         assert (await told.relay("agents", "cost")).code == 1

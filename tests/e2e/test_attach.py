@@ -189,6 +189,46 @@ async def test_a_room_that_is_down_costs_the_session_nothing(open_room: Open) ->
         assert (set(window.raw["codes"]), set(window.raw["errors"])) == ({0}, {""})
 
 
+async def test_a_session_is_given_a_task_of_the_board(open_room: Open) -> None:
+    one = await attached(open_room, attach={"wake": "never"})
+
+    async def task(number: int) -> Json:
+        return dict((await one.get(f"/api/tasks/{number}"))["task"])
+
+    async with session(one, "s-1") as window:
+        await window.hook("SessionStart", source="startup")
+        for title in ("Mend the roof", "Paint the door"):
+            await one.reply_to((await one.post(f"/task {title}"))["id"])
+        asked = await one.post("/give t1 @ada-claude")
+        said = (await one.reply_to(asked["id"]))["body"]
+        assert "gave t1 to Ada-claude: Mend the roof" in said and "waits for its next prompt" in said
+        assert ((await task(1))["status"], (await task(1))["assignee"]) == ("in_progress", "Ada-claude")
+        # It hears of it as of any message, and ends the task as itself; its answer alone ends none.
+        assert "Mend the roof" in await window.context("UserPromptSubmit", prompt="go on")
+        await window.hook("Stop", last_assistant_message="The roof is tight.")
+        assert (await task(1))["status"] == "in_progress"
+        mine = {"agent_id": "Ada-claude", "task_id": "t1", "success": True, "result": {"summary": "tight"}}
+        status, done = await one.ask("POST", "/work/complete", json=mine)
+        assert status == 200 and done["success"], done
+        assert (await task(1))["status"] == "done"
+
+        # By the button; what a session did not take up is open to others again when it ends.
+        status, given = await one.ask(
+            "POST",
+            "/api/tasks/some",
+            json={"name": "ann", "tasks": [2], "action": "give", "to": "Ada-claude"},
+        )
+        assert status == 200 and given["success"], given
+        await window.hook("SessionEnd", reason="other")
+
+        async def open_again() -> bool:
+            return (await task(2))["status"] == "pending"
+
+        await eventually(open_again, "t2 is open again")
+    asked = await one.post("/give t2 @Nobody")
+    assert "There is no agent `Nobody`" in (await one.reply_to(asked["id"]))["body"]
+
+
 async def test_a_session_whose_program_ends_leaves_no_message_without_a_word(open_room: Open) -> None:
     one = await attached(open_room, attach={"wake": "never"})
     async with session(one, "s-1") as window:

@@ -244,6 +244,11 @@ async def test_issues_are_imported_once_and_kept_up_to_date(tmp_path: Path) -> N
             ("https://github.com/a/b/issues/11", "It"),
         ]
         roof, paint = await task(told, 1), await task(told, 2)
+        # A list has the beginning of a long description.
+        await order(told, f"/task t2 description {'long ' * 500}")
+        listed = {each["number"]: each for each in (await told.get("/api/tasks"))["tasks"]}
+        assert "body" not in listed[2] and len(listed[2]["description"]) == 1000
+        assert len((await task(told, 2))["body"]) == 5 * 500 - 1
         assert (roof["title"], roof["body"], roof["priority"]) == (
             "The roof leaks",
             "Since Monday.\nBadly.",

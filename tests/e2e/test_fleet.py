@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import re
 import shutil
 import signal
@@ -289,3 +290,57 @@ async def test_versions_that_do_not_fit_are_refused_in_words(open_room: Open, tm
     await two.start()
     refused = await one.relay("run")
     assert refused.code == 1 and "too old for this fleet: M2 runs 99.0.0" in refused.all, refused.all
+
+
+async def test_a_file_of_one_member_is_read_and_shown_at_another(open_room: Open) -> None:
+    one, two = await fleet_of(open_room, [agent("ALFA")], [agent("BRAVO")])
+    for each in (one, two):
+        await each.start()
+    # More than one part, and none the last.
+    picture = b"\x89PNG\r\n\x1a\n" + random.Random(1).randbytes(1_200_000)
+    status, sent = await one.ask("POST", "/api/files?name=plan.png", data=picture)
+    assert status == 201, sent
+    there = two.folder.resolve() / ".relay" / "files" / sent["id"]
+
+    # The agent of M2 is given a path that holds it.
+    asked = await one.post(f"@BRAVO look at {sent['reference']}")
+    assert f"look at ![plan.png]({there})" in (await two.reply_to(asked["id"], "BRAVO"))["body"]
+    assert there.read_bytes() == picture
+
+    # A page of M2 is shown what was never asked of an agent there; nothing stays in the database of it.
+    notes = (await one.ask("POST", "/api/files?name=notes.txt", data=b"some notes"))[1]
+    assert await shown(two, notes["id"]) == (200, b"some notes")
+    assert not await left_over(two)
+    assert (await two.ask("GET", f"/api/files/{'0' * 64}.png"))[0] == 404
+
+    # What M2 has, it has; what it has not, waits for M1, and each door says so.
+    late = (await one.ask("POST", "/api/files?name=late.txt", data=b"late"))[1]
+    one.kill()
+    assert (await shown(two, sent["id"]))[1] == picture
+    await eventually(lambda: fleet_has(two, "m.name = 'M1' AND m.state = 'away'"), "M1 is away")
+    status, refused = await two.ask("GET", f"/api/files/{late['id']}")
+    assert (status, refused["error"]["message"]) == (503, "The file is at M1, which does not answer.")
+    asked = await two.post(f"@BRAVO read {late['reference']}")
+    answer = (await two.reply_to(asked["id"], "BRAVO"))["body"]
+    assert "cannot be read now. The file is at M1, which does not answer." in answer
+    await one.start()
+    assert await shown(two, late["id"]) == (200, b"late")
+
+
+async def shown(room: Outside, id: str) -> tuple[int, bytes]:
+    async with room.session.get(f"{room.url}/api/files/{id}", headers={"X-API-Key": room.token}) as got:
+        return got.status, await got.read()
+
+
+async def left_over(room: Outside) -> list[str]:
+    """What of files stands in the database beside where each was sent to."""
+    connection = await asyncpg.connect(
+        room.env["RELAY_POSTGRES_DSN"], server_settings={"search_path": "relay"}
+    )
+    try:
+        asked = (
+            "SELECT name FROM settings WHERE name LIKE 'fleet_file_wanted:%' OR name LIKE 'fleet_file_part:%'"
+        )
+        return [row["name"] for row in await connection.fetch(asked)]
+    finally:
+        await connection.close()

@@ -45,7 +45,7 @@ async def test_what_one_member_knows_is_in_the_inbox_of_all(
         # An agent at M2 of which nothing is heard: ended from M1.
         waits = await one.post("@BRAVO wait")
         silent = await comes(one, "silent")
-        assert (silent["about"], silent["id"]) == ("BRAVO", "silent:BRAVO")
+        assert (silent["about"], silent["short"]) == ("BRAVO", "silent:BRAVO")
         assert (await act(one, silent["id"], "cancel"))["success"]
         await one.until_job(waits["id"], "BRAVO", "skipped")
         await goes(one, silent["id"])

@@ -49,6 +49,10 @@ async def test_a_conflict_is_one_need_with_all_that_comes_of_it(started: Started
 
     # Answered: that it did not land is true still, and what to do now is another thing.
     assert (await act(room, clash["id"], "choice-2"))["success"]
+    # Who clicks on it all the same, in a page that is behind, hears what is so now, and changes nothing.
+    late = {"name": "eve", "action": "choice-1"}
+    status, told = await room.ask("POST", f"/api/needs/{clash['id']}", json=late)
+    assert status == 404 and "c1: It is settled: BEN's side stands (ann)." in told["error"]["message"], told
     out = await eventually(lambda: one("not_landed", "c1 is settled now: land it again"), "it can land")
     assert names(out) == ["land", "later"]
     # Merged by hand instead: it is true no more.
@@ -67,3 +71,26 @@ async def test_branches_that_a_person_keeps_apart_are_no_need(started: Started) 
     clash = await comes(room, "conflict")
     assert (await act(room, clash["id"], "choice-5"))["success"]
     await eventually(lambda: nothing(room), "the inbox is empty")
+
+
+async def test_work_whose_conflicts_are_decided_is_landed_from_the_inbox(started: Started) -> None:
+    room = await started("AVA", "BEN")
+    await merge(room, "AVA")
+    told = await room.until_said("BEN does not merge into main now", speaker="RELAY")
+    await room.reply_to(told["id"], "BEN")
+    await room.until_said(r"BEN has not settled src/cart\.py", speaker="RELAY")
+    await room.ask("POST", "/api/worktrees/BEN/merge", json={"name": "ann"})
+    clash = await comes(room, "conflict")
+    done = await act(room, clash["id"], "choice-2")
+    assert "`/land @BEN` lands it" in done["reason"], done
+    (ready,) = (await needs(room)).values()
+    assert (ready["text"], names(ready)) == (
+        "Its work is not in main yet. c1 is settled: land it.",
+        ["land", "later"],
+    )
+    assert (await act(room, ready["id"], "land"))["success"]
+    # relay joins it, and nothing tests that: a person looks.
+    assert (await act(room, (await comes(room, "approval"))["id"], "approve"))["success"]
+    await answer_of(room, "of BEN landed on main")
+    await eventually(lambda: nothing(room), "the inbox is empty")
+    assert "# BEN" in (room.folder / "src" / "cart.py").read_text()

@@ -164,7 +164,7 @@ async def test_a_suggestion_is_the_persons_commit_and_is_taken_back(open_room: O
     status, done = await order(room, "apply", comment=f"m{number}.1")
     assert (status, done["success"]) == (200, True), done
     assert git(place, "log", "-2", "--format=%an|%s") == (
-        "ann|Apply a suggestion of ann in cart.py\nAVA|Uncommitted work of AVA"
+        "ann|Apply a suggestion of ann in cart.py\nAVA|Go on (m5)"
     )
     assert (
         git(place, "status", "--porcelain") == ""

@@ -13,6 +13,7 @@ from urllib.error import URLError
 import psutil
 
 from tests.e2e.conftest import Open
+from tests.e2e.test_inbox import act, comes, goes, names, needs
 from tests.e2e.test_worktrees import in_git
 from tests.git.repository import git
 from tests.outside import Json, Outside, agent, eventually, program
@@ -217,10 +218,28 @@ async def test_a_setup_that_fails_is_said_once_and_told_to_the_agent_and_run_aga
     assert "was told" not in (await one.reply_to(posted["id"], "AVA"))["body"]
     assert len([each for each in await one.entries() if "The setup of AVA's" in each["body"]]) == 1
 
+    # It needs a person, who may look and leave it; what fails anew is another need.
+    async def of_ava() -> Json | None:
+        found = (await needs(one)).values()
+        return next(
+            (each for each in found if (each["kind"], each["about"]) == ("setup_failed", "AVA")), None
+        )
+
+    need = await eventually(of_ava, "a need of AVA's setup")
+    assert need["text"].startswith("The setup of its worktree failed: it ended with exit code 1."), need
+    assert names(need) == ["again", "output", "later"]
+    shown = await act(one, need["id"], "output")
+    assert "The setup of AVA (failed: it ended with exit code 1) printed:" in shown["reason"], shown
+    assert "made for AVA" in shown["reason"]
+    assert (await act(one, need["id"], "later"))["success"]
+    await goes(one, need["id"])
+
     # What it lacked is there now; the directory of the first attempt is in the way, and that is said.
     (one.folder / ".env").write_text("SECRET=1\n")
     ran = await one.relay("worktrees", "setup", "AVA", "--name", "ann")
     assert ran.code == 1 and "The setup failed" in ran.out and "File exists" in ran.out, ran.all
+    anew = await eventually(of_ava, "it failed anew")
+    assert anew["id"] != need["id"] and "File exists" in anew["text"], anew
     told["worktrees"]["setup"] = SETUP.replace("mkdir", "mkdir -p")
     one.configure(told)
 
@@ -228,7 +247,34 @@ async def test_a_setup_that_fails_is_said_once_and_told_to_the_agent_and_run_aga
         return (await one.relay("worktrees", "setup", "AVA", "--name", "ann")).code == 0
 
     await eventually(again, "a setup that succeeds", every_s=1.0)
+    await goes(one, anew["id"])
     assert (await row(one, "AVA"))["setup"]["copied"] == [".env"]
+
+
+async def test_an_app_that_ends_by_itself_needs_a_person(open_room: Open) -> None:
+    one = await opened(open_room)
+    await one.start()
+    await until(one, "AVA", "setup", "done")
+    await one.post("/app @AVA run")
+    await until(one, "AVA", "app", "listening")
+    for process in marked(one):
+        process.kill()
+    need = await comes(one, "app_ended")
+    assert (need["about"], names(need)) == ("AVA", ["again", "output", "later"])
+    assert (
+        "The app of its branch was ended by SIGKILL, and nobody stopped it. Its last line: serv"
+        in need["text"]
+    )
+    asked = await one.post("/app @AVA output")
+    assert "serving on" in (await one.reply_to(asked["id"], "RELAY"))["body"]
+    ran = await one.relay("inbox", need["id"], "again", "--name", "ann")
+    assert ran.code == 0 and "ann started the app of AVA" in ran.out, ran.all
+    await goes(one, need["id"])
+    # Stopped by a person, it needs nobody.
+    await until(one, "AVA", "app", "listening")
+    await one.post("/app @AVA stop")
+    await until(one, "AVA", "app", "stopped")
+    assert "app_ended" not in [each["kind"] for each in (await needs(one)).values()]
 
 
 async def test_archive_runs_before_a_worktree_goes_and_a_full_disk_makes_none(open_room: Open) -> None:

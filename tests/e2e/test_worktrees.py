@@ -100,7 +100,7 @@ async def test_a_person_reads_the_message_changes_it_and_takes_work_back(open_ro
     told = await _relay(one, "worktrees", "merge", "--squash", "--dry-run", "WRITER")
     assert f"{own_branch('writer', 'Ann Lee')} into main as one commit: 1 commit, 2 files." in told
     assert "Author:    WRITER <writer@relay>\nCommitter: Ann Lee <ann@example.com>\n" in told
-    assert "    Append a line to the notes\n" in f"{told}\n"
+    assert f"    Append a line to the notes (m{posted['number']})\n" in f"{told}\n"
     assert git(one.folder, "log", "--format=%s") == "change"
     if runs:
         said = await _relay(one, "worktrees", "discard", "WRITER", "--name", "ann")
@@ -125,7 +125,8 @@ async def test_a_message_is_written_in_the_persons_editor(
     open_room: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = await _with_git(open_room)
-    await one.reply_to((await one.post("@WRITER append a line"))["id"], "WRITER")
+    posted = await one.post("@WRITER append a line")
+    await one.reply_to(posted["id"], "WRITER")
     editor = one.folder / "editor.sh"
     editor.write_text("#!/bin/sh\nsed -i 's/^Merge.*/Mine: &/' \"$1\"\n")
     editor.chmod(0o755)
@@ -136,7 +137,7 @@ async def test_a_message_is_written_in_the_persons_editor(
             assert done.code == 0, done.all
             assert (
                 git(one.folder, "log", "-1", "--format=%s")
-                == f"Mine: Merge {own_branch('writer')}: Append a line"
+                == f"Mine: Merge {own_branch('writer')}: Append a line (m{posted['number']})"
             )
             (one.folder / ".relay" / "worktrees" / "writer" / "more.md").write_text("x\n")
         else:

@@ -15,8 +15,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import acp
-from acp import RequestError, schema
+if __name__ == "__main__" and "--version" in sys.argv:  # without what takes half a second to import
+    print("fake-acp 1.2.3")
+    raise SystemExit
+
+from pydantic import BaseModel
+
+BaseModel.model_config["defer_build"] = True  # of the protocol's hundreds of models few are used
+
+import acp  # noqa: E402
+from acp import RequestError, schema  # noqa: E402
 
 ACT = os.environ.get("FAKE_ACT", "answer")
 FOLDER = Path(os.environ["FAKE_DIR"])
@@ -349,7 +357,4 @@ class Fake:
 
 
 if __name__ == "__main__":
-    if "--version" in sys.argv:
-        print("fake-acp 1.2.3")
-        raise SystemExit
     asyncio.run(acp.run_agent(Fake(), use_unstable_protocol=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +113,7 @@ class Room(WorktreeRoom):
     async def record(self, change: WorktreeChange) -> None:
         self.happened.append(change)
 
-    async def summary(self, agent: str, since: float) -> WorkSummary:
+    async def summary(self, agent: str, since: float, paths: Collection[str] | None = None) -> WorkSummary:
         return self.about
 
     async def trailers(self, agent: str, branch: str, tree: str) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from relay.git.checkout import Head, head_of
 from relay.git.run import Git, GitError
 from tests.git.repository import commit, git, lines, repository, room, write
 
@@ -235,3 +236,17 @@ async def test_no_configuration_of_the_user_is_read(tmp_path: Path) -> None:
         repo = repository(tmp_path / "repo")
         assert await Git(repo).maybe("config", "user.name") is None
         assert await Git(repo).line("rev-parse", "--is-inside-work-tree") == "true"
+
+
+async def test_where_a_checkout_stands(tmp_path: Path) -> None:
+    repo = repository(tmp_path / "repo")
+    first = git(repo, "rev-parse", "HEAD")
+    assert await head_of(Git(repo)) == Head("main", first)
+    git(repo, "update-ref", "refs/heads/HEAD", first)  # git finds both when it is asked for HEAD
+    assert await head_of(Git(repo)) == Head("main", first)
+    git(repo, "update-ref", "-d", "refs/heads/HEAD")
+    git(repo, "checkout", "-q", "--detach")
+    assert await head_of(Git(repo)) == Head(None, first)
+    git(repo, "checkout", "-q", "--orphan", "a/new")
+    assert await head_of(Git(repo)) == Head("a/new", None)
+    assert await head_of(Git(tmp_path)) == Head(None, None)

@@ -350,7 +350,7 @@ async def test_the_room_decides_while_an_update_is_under_way(open_place: Open) -
     assert "a merge is under way. The room is asked about c1 all the same." in refusal.message
     assert "merging gives that merge up" in refusal.fix
     said = await place.say(1, 2)
-    assert "merges it, and gives up the merge of main that relay has begun there" in said, said
+    assert "merges it), and gives up the merge of main that relay has begun there" in said, said
     with pytest.raises(Refusal, match="Nothing is merged yet: relay joins 1 file"):
         await place.actions.merge("BEN", "ann")
     assert not (place.at("BEN") / "store.py").read_text().startswith("<") and any(

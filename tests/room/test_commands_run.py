@@ -404,6 +404,15 @@ async def test_cancel_ends_the_running_turn_and_what_waits(office: Office) -> No
     assert agent.ended == 1
 
 
+async def test_a_stopped_agent_has_its_messages_still_when_it_may_work_again(office: Office) -> None:
+    await office.store.write(lambda tx: tx.execute(Q.set_paused, name="ALPHA", paused=1))
+    waiting = await office.post("@ALPHA two")
+    answer = await office.ask("/stop @ALPHA")
+    assert answer.body == "ann stopped ALPHA. Messages wait until `/resume @ALPHA`."
+    states = {job.message_id: job.state for job in await all_jobs(office.store)}
+    assert states[waiting.id] == "pending"
+
+
 async def test_why_a_command_was_answered_leads_to_who_gave_it(office: Office) -> None:
     await office.ask("/task Fix it")
     posted = await all_events(office.store, ledger.POSTED)

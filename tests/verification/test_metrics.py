@@ -109,7 +109,7 @@ def test_of_nothing_there_is_no_figure() -> None:
     # 004, "Success Metrics".
     targets = {metric.source: metric.target for metric in METRICS if metric.source}
     assert targets == {
-        "Lock conflicts": Target("=", 0),
+        "Merge conflicts": Target("=", 0),
         "Memory retrieval relevance": Target(">", 0.7),
         "Task completion rate": Target(">", 0.9),
         "Verification pass rate": Target(">", 0.8),

@@ -182,6 +182,8 @@ export interface Agent {
   enabled: boolean;
   paused: boolean;
   installed: boolean;
+  /** It is not installed since its own file has a fault: `detail` says which. */
+  broken?: boolean;
   detail: string;
   fix: string;
   version: string;
@@ -194,6 +196,8 @@ export interface Agent {
   parked_until: Time;
   /** `asked`: who asked, and how it begins; `tool`: its last one. */
   running: { job: number; message_id: string; since: Time; asked?: { by: string; text: string }; tool?: string } | null;
+  /** What a person asked for that it worked on last, until then. */
+  last?: { message_id: string; number: number; at: Time; asked: { by: string; text: string } } | null;
   queued: number;
   /** The member of the fleet where it lives, "" = the one whose page this is. */
   member?: string;

@@ -33,6 +33,8 @@ export interface Worktree {
   collides?: { agent: string; paths: string[] }[];
   /** With whom git has not tried it yet. */
   untried?: string[];
+  /** What of others' landed work the branch takes out again, though git merges it. */
+  undoes?: { agent: string; path: string; commit: string }[];
   /** A merge into it is under way. */
   merging?: boolean;
   /** The conflicts stand in its own files, with their markers. */

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { ALL, fits, NOBODY, type Filter } from "../src/board/fits";
-import { aboutTasks, changed, givenState, ordered, remarks, waitsFor } from "../src/state/board";
+import { givenState, ordered, remarks, waitsFor } from "../src/board/cards";
+import { aboutTasks, changed } from "../src/state/board";
 import type { Task } from "../src/coordination_types";
 import type { Job, JobState } from "../src/types";
 

@@ -67,8 +67,12 @@ def load_script(path: Path) -> tuple[Rule, ...]:
         data = yaml.load(read_regular(path).decode("utf-8"), Loader=_Loader)
     except OSError as error:
         raise SpecError(f"{path}: cannot be read: {error.strerror}") from error
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        line = f" line {mark.line + 1}:" if mark else ""
+        raise SpecError(f"{path}:{line} is not YAML: {error.problem or error.context}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SpecError(f"{path}: is not YAML: {error}") from error
+        raise SpecError(f"{path}: is not YAML: {' '.join(str(error).split())}") from error
     if isinstance(data, dict):
         top = Section(data, str(path))
         top.only(("rules",))

@@ -1,7 +1,8 @@
 """Agents that follow a YAML file: what to say and do. For demos and tests.
 
-Invariant: a turn does only what its first matching rule says, in this order: wait, use tools, write, speak,
-report, end. It writes nothing outside the turn's own folder, and nothing at all unless the turn may edit.
+Invariants: a turn does only what its first matching rule says, in this order: wait, use tools, write, speak,
+report, end. It writes nothing outside the turn's own folder, and nothing at all unless the turn may edit. The file is
+read for each turn, so what is mended in it counts at once.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from relay.agents.process.output_limit import OutputLimit
 from relay.agents.scripted.script import Rule, load_script
-from relay.agents.setup.spec import AgentSpec, Permissions
+from relay.agents.setup.spec import AgentSpec, Permissions, SpecError
 from relay.model import (
     Availability,
     EndPart,
@@ -38,18 +39,28 @@ class ScriptedAgent:
 
     def __init__(self, spec: AgentSpec) -> None:
         assert spec.script is not None  # AgentSpec has seen to it
-        self.spec, self.name = spec, spec.name
-        self.rules = load_script(spec.script)
+        self.spec, self.name, self.script = spec, spec.name, spec.script
+
+    async def _rules(self) -> tuple[Rule, ...]:
+        """The script as it is now. Raises SpecError."""
+        return await asyncio.to_thread(load_script, self.script)
 
     async def probe(self) -> Availability:
-        return Availability(
-            True, f"{len(self.rules)} rule{'s' * (len(self.rules) != 1)} of {self.spec.script}"
-        )
+        try:
+            rules = await self._rules()
+        except SpecError as error:
+            return Availability(False, str(error), "Mend the file; it is read again by itself.", broken=True)
+        return Availability(True, f"{len(rules)} rule{'s' * (len(rules) != 1)} of {self.script}")
 
     async def run(self, turn: Turn) -> AsyncGenerator[Part, None]:
         limit = self.spec.limit_s(turn)
         deadline = asyncio.get_running_loop().time() + limit
-        rule = next((rule for rule in self.rules if rule.match.search(turn.prompt)), None)
+        try:
+            rules = await self._rules()
+        except SpecError as error:
+            yield EndPart(FailureClass.NOT_INSTALLED, str(error))
+            return
+        rule = next((rule for rule in rules if rule.match.search(turn.prompt)), None)
         if rule is None:
             yield EndPart(FailureClass.EMPTY, f"No rule of {self.spec.script} matches the message.")
             return

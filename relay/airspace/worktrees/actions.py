@@ -220,7 +220,8 @@ class WorktreeActions:
             return ()
         git, room = self._registry.scratch.git(self._registry.main), self._registry.room
         about = await room.summary(agent, since)
-        intent = (about.requests or about.tasks or ("",))[-1]
+        asked = [each.text for each in about.requests]
+        intent = (asked or about.tasks or ("",))[-1]
         agents = frozenset(self._registry.settings.agent_names)
         ours = await room.authors(self._registry.main, git, agents, refusal.main, work, parts)
         wanted = WantedMerge(agent, refusal.into, refusal.main, work, ours, (agent, intent))

@@ -3,8 +3,9 @@
 Invariant: the words come from people and agents; nothing is added to them but where they are cut. One function makes
 the proposal, so that what an interface shows is what is committed.
 
-The order of the sources: the one commit of a branch (its author wrote a message), the task that the agent took, what
-a person asked for, what the agent answered, the branch's first commit, and last the names of the files.
+The order of the sources: the one commit of a branch (its author wrote a message), what was asked in the last turn
+that changed files, the task that the agent took, what it answered, the branch's first commit, and last the names of
+the files.
 
 Pure.
 """
@@ -14,7 +15,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 #: Characters of a subject and of a line: what `git log --oneline` and an 80-column terminal show whole.
 SUBJECT, LINE = 72, 72
@@ -34,17 +35,40 @@ _POLITE = re.compile(
 _TURNS = re.compile(r"(?:\A|(?<=[,;.!?\n]))[^\S\n]*+(?:(?:and|then)\s+)?@([\w-]+)(?=[\s,:])", re.IGNORECASE)
 _MENTION = re.compile(r"(?<![\w@])@(?=[A-Za-z])")
 _SENTENCE = re.compile(r"(?<=[.!?])\s|[.!?:]$")
-#: What names those who contributed, or an event of the log: each commit gets its own.
-_OWN_TRAILER = re.compile(r"^(?:co-authored-by|timewarp-[a-z-]+):.*$\n?", re.MULTILINE | re.IGNORECASE)
+#: What says of what work a commit was made, or by which event of the log: each commit gets its own.
+_OWN_TRAILER = re.compile(r"^(?:squashed-from|timewarp-[a-z-]+):.*$\n?", re.MULTILINE | re.IGNORECASE)
+_COAUTHOR = re.compile(r"^co-authored-by:.*$\n?", re.MULTILINE | re.IGNORECASE)
+#: The place of a request in the room, at the end of a subject.
+_PLACE = re.compile(r" \(m\d+\)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What was asked in a turn that changed files: the text, and the number of its message in the room, 0 = none."""
+
+    text: str
+    message: int = 0
+
+    @property
+    def title(self) -> str:
+        """Its first words and its message; "" where they say nothing to who reads the history, as "yes"."""
+        if self.text.startswith("/"):
+            # Of the room's own commands only comments are a reason to change something.
+            words = "Change what a review comments on" if self.text.startswith("/review ") else ""
+        else:
+            words = _title(self.text)
+        place = f" (m{self.message})" if self.message else ""
+        return _cut(f"{words}{place}", SUBJECT) if len(words.split()) > 1 else ""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkSummary:
-    """What an agent's work is about, as the room knows it. `tasks`: those it took; `requests`: what people asked for,
-    the first one first; `answer`: its last one; `decided`: what a person said of who goes first, before this one."""
+    """What an agent's work is about, as the room knows it. `tasks`: those it took; `requests`: what was asked in its
+    turns that changed files, the first one first; `answer`: that of the last such turn; `decided`: what a person said
+    of who goes first, before this one."""
 
     tasks: tuple[str, ...] = ()
-    requests: tuple[str, ...] = ()
+    requests: tuple[Asked, ...] = ()
     answer: str = ""
     decided: str = ""
 
@@ -70,17 +94,37 @@ def proposed_message(
     no commit yet."""
     own = commits[0] if len(commits) == 1 and not dirty else None
     if own is not None:
-        subject, body = own.subject, _OWN_TRAILER.sub("", own.body).strip() if squash else ""
+        subject, body = own.subject, _COAUTHOR.sub("", own.body).strip() if squash else ""
     else:
-        subject = _subject(about, commits, paths)
-        listed = (
-            [f"- {commit.subject}" for commit in commits[:_LISTED]] if squash and len(commits) > 1 else []
-        )
-        if listed and len(commits) > _LISTED:
-            listed.append(f"- and {len(commits) - _LISTED} more")
-        body = "\n\n".join(part for part in (_account(about.answer, subject), "\n".join(listed)) if part)
+        asked = _titles(about)
+        subject = asked[0] if asked else _subject(about, commits, paths)
+        more = f"And {len(asked) - 1} more:\n{_list(asked[1:])}" if len(asked) > 1 else ""
+        made = [commit.subject for commit in commits if commit.subject not in asked]
+        listed = _list(made) if squash and len(commits) > 1 else ""
+        body = "\n\n".join(part for part in (_account(about.answer, subject), more, listed) if part)
     head = subject if squash else f"Merge {branch}: {subject}"
     return f"{_cut(head, SUBJECT)}\n" + (f"\n{body}\n" if body else "")
+
+
+def work_message(about: WorkSummary, commits: Sequence[BranchCommit], paths: Sequence[str]) -> str:
+    """Of the commit of what stands uncommitted: what was asked since the branch's commits, which are named by what
+    was asked before. `paths`: what it changes."""
+    made = {commit.subject for commit in commits}
+    since = tuple(each for each in about.requests if each.title not in made)
+    about = replace(about, requests=since or about.requests[-1:])
+    return proposed_message("", True, about, [], paths, dirty=True)
+
+
+def _titles(about: WorkSummary) -> list[str]:
+    """What was asked, each once, the newest first; a review is named only where nothing else is."""
+    asked = [each for each in reversed(about.requests) if each.title]
+    asked.sort(key=lambda each: each.text.startswith("/"))
+    return list(dict.fromkeys(each.title for each in asked))
+
+
+def _list(items: Sequence[str]) -> str:
+    more = [f"- and {len(items) - _LISTED} more"] if len(items) > _LISTED else []
+    return "\n".join([*(f"- {item}" for item in items[:_LISTED]), *more])
 
 
 def asked_of(agent: str, text: str) -> str:
@@ -99,8 +143,7 @@ def asked_of(agent: str, text: str) -> str:
 
 
 def _subject(about: WorkSummary, commits: Sequence[BranchCommit], paths: Sequence[str]) -> str:
-    texts = [*(about.tasks if len(about.tasks) == 1 else ()), *about.requests[:1], about.answer]
-    for text in texts:
+    for text in [*(about.tasks if len(about.tasks) == 1 else ()), about.answer]:
         # "yes" and "Done." say nothing to who reads the history.
         if len((line := _title(text)).split()) > 1:
             return line
@@ -168,13 +211,24 @@ def _plain(text: str) -> str:
 
 
 def _cut(line: str, most: int) -> str:
+    """Cut between two words; the place of a request at its end stays."""
     if len(line) <= most:
         return line
-    return line[: most - 1].rsplit(" ", 1)[0].rstrip(",;:") + "…"
+    found = _PLACE.search(line)
+    place = found[0] if found else ""
+    most -= len(place)
+    return line[: most - 1].rsplit(" ", 1)[0].rstrip(",;:") + "…" + place
 
 
 def cleaned_message(text: str) -> str:
-    """A message as git keeps one: no control characters, no blank lines at its ends or in a row; "" for none."""
+    """A message as git keeps one: no control characters, no blank lines at its ends or in a row, and without the
+    trailers that relay sets anew; "" for none."""
+    text = _OWN_TRAILER.sub("", text)
     lines = ["".join(c for c in line if c.isprintable() or c == "\t").rstrip() for line in text.splitlines()]
     text = re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).strip("\n")
     return f"{text}\n" if text.strip() else ""
+
+
+def named_coauthors(text: str) -> set[str]:
+    """The e-mail addresses, in lower case, of those whom a message names as its authors beside the commit's own."""
+    return {line.rpartition("<")[2].rstrip(" >\n").lower() for line in _COAUTHOR.findall(text)}

@@ -13,6 +13,7 @@ import structlog
 
 from relay.airspace.shared.shared_work import SharedWork
 from relay.airspace.worktrees.lifecycle import is_ancestor
+from relay.airspace.worktrees.merging.undone import undone
 from relay.airspace.worktrees.room import WorktreeRoom
 from relay.airspace.worktrees.survey import Work
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree
@@ -57,10 +58,26 @@ class MergeTrials:
         self.others: Mapping[str, SharedWork] = {}
         self._trials = TrialMerges(differ, room.join)
         self._room, self._choices = room, 0
+        #: Of each agent, the base and the tree that were looked at, and what of others the work undoes.
+        self._undone: dict[str, tuple[tuple[str, str], list[Mapping[str, str]]]] = {}
 
     def forget(self) -> None:
         """What was tried before counts no more."""
         self._trials.forget()
+
+    async def undone(self, name: str, work: Work) -> list[Mapping[str, str]]:
+        """What the work of this agent undoes of what others landed (`relay.airspace.worktrees.merging.undone`)."""
+        of = (work.base, work.snapshot.tree)
+        if self.main is None or not work.records or work.unsettled:
+            return []
+        if name not in self._undone or self._undone[name][0] != of:
+            found: list[Mapping[str, str]] = []
+            try:
+                found = await undone(self._scratch.git(self.main), name, work)
+            except GitError as error:
+                log.warning("not known what it undoes", agent=name, reason=str(error))
+            self._undone[name] = of, found
+        return self._undone[name][1]
 
     async def contains(self, main: str, commit: str) -> bool:
         """Would a merge of this commit change nothing in `main`? Raises GitError."""

@@ -5,7 +5,7 @@ Invariant: a change that git has made is not undone because the room could not r
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -53,6 +53,24 @@ class WantedMerge:
     theirs_at: str
     ours: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     theirs: tuple[str, str] = ("", "")
+
+
+@dataclass(frozen=True, slots=True)
+class LastLanding:
+    """The commit by which an agent's work came onto the main branch `into` last: `at`: when (ISO 8601); `by`: as who
+    asked; `squash`: as one commit; `files`: those that it changed."""
+
+    commit: str
+    at: str
+    by: str
+    into: str = "main"
+    squash: bool = False
+    files: int = 0
+
+    @property
+    def said(self) -> str:
+        """When, and as which commit."""
+        return f"since {self.at[:16].replace('T', ' ')} UTC (commit {self.commit[:9]}, as {self.by} asked)"
 
 
 class WorktreeRoom:
@@ -107,9 +125,14 @@ class WorktreeRoom:
     async def check_merge(self, agent: str, by: str, paths: Sequence[str]) -> None:
         """Raise LockedFiles when `by` must not merge these paths of the agent's branch now."""
 
-    async def summary(self, agent: str, since: float) -> WorkSummary:
-        """What the agent's work since then (Unix seconds) is about, for the message of its merge."""
+    async def summary(self, agent: str, since: float, paths: Collection[str] | None = None) -> WorkSummary:
+        """What the agent's work since then (Unix seconds) is about, for the message of its merge. `paths`: what it
+        changes; a turn that changed none of them has no part in it. None: they are not known."""
         return WorkSummary()
+
+    async def landed(self, agent: str) -> LastLanding | None:
+        """The last landing of the agent's work; None: nothing is known to have landed, or what did was taken back."""
+        return None
 
     async def trailers(self, agent: str, branch: str, tree: str) -> tuple[str, ...]:
         """The trailers of a commit of the agent's work on this branch, whose tree is `tree`: what the log knows of it

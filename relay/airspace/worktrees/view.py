@@ -82,6 +82,8 @@ async def rows(
     """One row for each worktree that was looked at, and the order to merge those in that are here (`best_order`).
     Those of other members follow, as these list them. A person's own session has none: its checkout is its
     person's, and stands only among what the others collide with."""
+    # What a worktree has and how it merges are told of one commit of the main branch.
+    await registry.catch_up()
     # Taken once: what is looked at meanwhile changes neither.
     surveyed = {
         name: (worktree, worktree.work)
@@ -110,6 +112,8 @@ async def rows(
             for pair, other in _partners(name, joins)
         ]
         row["untried"] = [other for _, other in _partners(name, untried)]
+        # What is half written says nothing yet.
+        row["undoes"] = [] if row["working"] else await registry.merge_trials.undone(name, work)
         shown.append(row)
     merging = [
         row["agent"] for row in shown if trials.get(row["agent"], Trial(None)).verdict is Verdict.CLEAN
@@ -202,6 +206,7 @@ def _told(work: SharedWork, others: Mapping[str, SharedWork]) -> dict[str, Any]:
             if merge.clean and merge.joined
         ],
         "untried": [],
+        "undoes": [],
     }
 
 

@@ -20,13 +20,13 @@ from typing import Any
 
 import structlog
 
+from relay.access.git_person import git_person
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.app.attach import told_messages
 from relay.app.attach.shell_writes import ShellWrites
 from relay.app.attach.texts import greeting, messages_text
 from relay.app.guard.hook import SHELLS, paths_of
 from relay.app.mcp.parent_process import lives_here, machine
-from relay.app.runtime.git_person import git_person
 from relay.base.git_checkouts import top_of
 from relay.config.settings import LiveSettings
 from relay.coordination import attached

@@ -6,11 +6,14 @@ key of an agent's cannot speak for a person's session.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import Any
 
 from aiohttp import web
 
-from relay.app.attach.desk import PROGRAMS, HookCall, SessionDesk
+from relay.app.attach.desk import PROGRAMS, HookCall, Json, SessionDesk
+from relay.app.entries.files import RoomFiles
 from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, bad
@@ -21,13 +24,15 @@ from relay.model import SESSION_ID, Fault, Refusal
 MOST_HOOK = 16 * 1_048_576
 #: Characters of the process that a hook names.
 MOST_PROCESS = 300
+#: Seconds that a hook waits for the files of other members; what takes longer comes while the program reads.
+FILES_S = 2.0
 
 
 class AttachRoutes:
     """The handlers."""
 
-    def __init__(self, desk: SessionDesk, reader: RequestReader) -> None:
-        self._desk, self._reader = desk, reader
+    def __init__(self, desk: SessionDesk, reader: RequestReader, files: RoomFiles) -> None:
+        self._desk, self._reader, self._files = desk, reader, files
 
     def table(self) -> list[web.RouteDef]:
         return [
@@ -50,7 +55,7 @@ class AttachRoutes:
             event,
             process if len(process) <= MOST_PROCESS else "",
         )
-        return answer(await self._desk.hook(call))
+        return await self._told(await self._desk.hook(call))
 
     async def heard(self, request: web.Request) -> web.Response:
         """`{program, session, messages: [ids], after?}`: the program was told these, inside a turn `after` this tool
@@ -63,7 +68,16 @@ class AttachRoutes:
         """`{program, session}` -> `{context, messages}` when an idle session is to be woken, `{}` after a while,
         `{end: true}` when nobody is to ask again."""
         body = await self._body(request, "session")
-        return answer(await self._desk.listen(_program(body), _session(body.values.get("session"))))
+        return await self._told(await self._desk.listen(_program(body), _session(body.values.get("session"))))
+
+    async def _told(self, told: Json) -> web.Response:
+        """The answer, with the files of other members that its text names, or why they do not come."""
+        if told.get("context"):
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(FILES_S):
+                    missing = await self._files.bring(told["context"])
+                    told = {**told, "context": "\n\n".join(filter(None, [told["context"], missing]))}
+        return answer(told)
 
     async def _body(self, request: web.Request, *fields: str, limit: int | None = None) -> Body:
         credential = request[CREDENTIAL]

@@ -15,7 +15,7 @@ import re
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from relay.app.runtime.git_person import git_person
+from relay.access.git_person import git_person
 from relay.base.terminal_text import fail, safe, tame
 from relay.config.command_line import command
 from relay.config.loading import load_for_command

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from relay.app.runtime.git_person import git_person
+from relay.access.git_person import git_person
 from relay.app.runtime.identity import WrongUse
 from relay.base.durations import parse_iso, rough_duration
 from relay.base.terminal_text import fail, safe, safe_line, tame

@@ -14,9 +14,9 @@ from typing import Any
 
 import uuid_utils
 
+from relay.access.git_person import git_person
 from relay.app.commands.person import OpenRoom
 from relay.app.runtime.daemon_requests import agents_key, asked
-from relay.app.runtime.git_person import git_person
 from relay.app.runtime.identity import WrongUse
 from relay.base.terminal_text import fail, safe, safe_line, tame
 from relay.config.loading import load_for_command

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
 from urllib.parse import urlencode
 
+from relay.access.git_person import git_person
 from relay.app.runtime import instance
 from relay.app.runtime.daemon_requests import ask_daemon, author_of
-from relay.app.runtime.git_person import git_person
 from relay.app.worktrees.terminal import RUNNING, follow, printed, stands_with, taken
 from relay.base.files import read_regular
 from relay.base.terminal_text import fail, indented, safe, tame
@@ -374,6 +374,10 @@ def _merges(worktree: dict[str, Any]) -> str:
             f"joins with {hit['agent']} in {', '.join(file['path'] for file in hit['files'])}"
             for hit in worktree["joins"]
         ),
+    ]
+    parts += [
+        f"would undo what {hit['agent']} landed in {hit['path']} (commit {hit['commit'][:9]})"
+        for hit in worktree.get("undoes", ())
     ]
     if worktree["untried"]:
         parts.append(f"not tried yet with {', '.join(worktree['untried'])}")

@@ -142,7 +142,9 @@ class Agents:
         for name, built in self._built.items():
             known = self._probed.get(name) or Availability(built.agent is not None, built.trouble)
             fix = f" (`{known.fix}`)" if known.fix and known.fix not in known.detail else ""
-            unable = "" if known.installed else f"{known.detail or 'it is not installed'}{fix}"
+            # One that is broken finds out with each turn whether it still is.
+            able = known.installed or known.broken
+            unable = "" if able else f"{known.detail or 'it is not installed'}{fix}"
             if not built.settings.enabled:
                 unable = "it is switched off in the configuration"
             settings = built.settings
@@ -155,6 +157,7 @@ class Agents:
                 effort=settings.effort,
                 enabled=settings.enabled,
                 installed=known.installed,
+                broken=known.broken,
                 detail=known.detail,
                 fix=known.fix,
                 version=known.version,

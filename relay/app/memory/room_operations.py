@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
 from urllib.parse import quote
 
+from relay.access.git_person import git_person
 from relay.app.commands.person import person
 from relay.app.runtime import instance
 from relay.app.runtime.daemon_requests import agents_key, ask_daemon, author_of, state_of
-from relay.app.runtime.git_person import git_person
 from relay.app.runtime.identity import bad_key
 from relay.config.settings import LiveSettings, Settings
 from relay.model import Caller, Fault, Refusal

@@ -166,7 +166,9 @@ class ConflictService:
             return f"{made.name} is settled: {whose}. Left: {', '.join(left)}."
         merge, discard = command(f"worktrees merge {agent}"), command(f"worktrees discard {agent}")
         at = f" at {work.member}" if work.member else ""
-        merges = f"`/land @{agent}` lands it" if work.queue else f"{merge}{at} merges it"
+        merges = f"`/land @{agent}` lands it" + (
+            "" if work.queue else f" (in a shell, {merge}{at} merges it)"
+        )
         settled = f"{made.name} is settled: {whose}. Nothing of {agent}'s is left to decide"
         if work.nothing:
             return (

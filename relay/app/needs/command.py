@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
-from relay.app.needs.words import unheard
+from relay.access.git_person import git_person
+from relay.app.needs.words import MOST_LABEL, unheard
 from relay.app.runtime.daemon_requests import agents_key, asked
-from relay.app.runtime.git_person import git_person
 from relay.base.durations import parse_iso, rough_duration
 from relay.base.terminal_text import fail, safe, safe_line, tame
 from relay.config.command_line import command
@@ -74,6 +74,6 @@ def _listed(needs: Sequence[dict[str, Any]]) -> str:
         for action in need["actions"]:
             text = f' "<{action["asks"]}>"' if action["asks"] else ""
             typed = command(f"inbox {need.get('short') or need['id']} {action['name']}{text}").strip("`")
-            lines.append(f"  {safe_line(action['label'], 40):<28} {typed}")
+            lines.append(f"  {safe_line(action['label'], MOST_LABEL):<28} {typed}")
         lines.append("")
     return "\n".join(lines).rstrip()

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from relay.airspace.advisories import table, wording
 from relay.airspace.advisories.rules.advisory import Advisory, Steering
-from relay.app.needs.need import MOST_LABEL, Kind, Need, NeedAction, later
-from relay.app.needs.words import named, prose, sentence, short, unmarked
+from relay.app.needs.need import Kind, Need, NeedAction, later
+from relay.app.needs.words import MOST_LABEL, named, prose, sentence, short, unmarked
 from relay.base.durations import clock_time, parse_iso, rough_duration
 from relay.base.terminal_text import flat
 from relay.log import events
@@ -28,12 +28,15 @@ from relay.room.dispatch.roster import Member
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job, JobState, message_of_row
 from relay.room.routing.choice import choice
+from relay.room.steward.meant import given_up, taken_over
 from relay.store.ports import Tx
 
 #: Other agents that a message is offered to.
 MOST_OTHERS = 3
 #: Entries among which questions of agents are looked for, and questions of one agent; jobs that ended badly.
 MOST_ENTRIES, MOST_QUESTIONS, MOST_JOBS = 500, 3, 100
+#: Messages that one agent did not answer, each of which is a need of its own.
+MOST_APART = 3
 #: Characters of a message, or of a task's title, that a button quotes.
 MOST_QUOTED = 30
 _ADDRESSED = re.compile(r"^(?:@[\w-]+[,:]?\s+)+")
@@ -152,6 +155,10 @@ async def agent_needs(tx: Tx, members: Mapping[str, Member], board: Board, now: 
             if spent is not None:
                 limit = getattr(policy.budget, spent.what)
                 more = max(limit * 2, 1)
+                while more <= spent.used:  # a limit that is spent already frees nobody
+                    more *= 2
+                # Another limit is another need: who waits for this one has not put that off.
+                id, typed = f"budget:{name}:{spent.what}:{limit:.15g}", f"budget:{name}"
                 said = f"${more:.2f}" if spent.what == "usd_per_day" else f"{more:,}"
                 unit = {"turns_per_hour": "turns an hour", "tokens_per_day": "tokens a day"}
                 label = f"Raise to {said} {unit.get(spent.what, 'a day')}"
@@ -162,51 +169,58 @@ async def agent_needs(tx: Tx, members: Mapping[str, Member], board: Board, now: 
                         actions.RaiseBudget(name, spent.what, more),
                         undo=actions.RaiseBudget(name, spent.what, limit),
                     ),
-                    later("Wait", f"budget:{name}", "wait"),
+                    later("Wait", typed, "wait"),
                 )
                 skips = [job.ended_at or 0.0 for job in missed if job.error_class == "budget"]
                 at = max([used.newest or 0.0, *skips])
                 free = clock_time(spent.frees_at, now)
                 text = f"Its budget is spent: {spent.text}. The first part is free again at {free}."
-                found.append(
-                    Need(f"budget:{name}", Kind.BUDGET, at, name, text, buttons, name, spent.frees_at)
-                )
+                need = Need(id, Kind.BUDGET, at, name, text, buttons, name, spent.frees_at, said=typed)
+                found.append(need)
     return found
 
 
 async def unanswered(
     tx: Tx, members: Mapping[str, Member], silent: Iterable[str], board: Board, now: float
 ) -> list[Need]:
-    """Messages that an agent was asked and will not answer by itself. `silent`: agents of which another need says
-    why."""
-    apart, found = frozenset(silent), []
-    for job in [Job.of_row(row) for row in await tx.all(Q.last_skips, limit=MOST_JOBS)]:
-        ended = job.ended_at or job.created_at
-        if job.agent in apart or job.agent not in members or now - ended > DAY_S:
-            continue
-        if job.error_class in ("cancelled", "not_configured") or job.folded_into is not None:
-            continue
-        message = await _message(tx, job)
-        if message is None or await _taken_over(tx, job):
+    """Messages that an agent was asked and will not answer by itself; many of one agent are one need. `silent`:
+    agents of which another need says why."""
+    missed = await given_up(tx, {*members} - {*silent}, now)
+    found, of_agent = [], Counter(job.agent for job, _ in missed)
+    for name, count in of_agent.items():
+        if count > MOST_APART:
+            found.append(_many(name, [pair for pair in missed if pair[0].agent == name]))
+    for job, message in missed:
+        if of_agent[job.agent] > MOST_APART:
             continue
         buttons = (
             NeedAction("retry", "Try again", actions.Retry(job.id, "job")),
             *await _give(tx, job, members, board, now),
             later("Leave it", f"job:{job.id}"),
         )
-        state = "gave up on" if job.state is JobState.DEAD else "was skipped for"
-        ref = references.message(message.number)
-        text = f"It {state} {ref} of {flat(message.speaker)}: “{short(message.body, 80)}”"
+        ended, ref = job.ended_at or job.created_at, references.message(message.number)
+        how = "gave up on" if job.state is JobState.DEAD else "was skipped for"
+        text = f"It {how} {ref} of {flat(message.speaker)}: “{short(message.body, 80)}”"
         text += f". Why: {short(job.error)}" if job.error else ""
         found.append(Need(f"job:{job.id}", Kind.UNANSWERED, ended, job.agent, sentence(text), buttons, ref))
     return found
 
 
-async def _taken_over(tx: Tx, job: Job) -> bool:
-    """Does another agent answer that message by now, or has one?"""
-    others = [Job.of_row(row) for row in await tx.all(Q.jobs_of_message, message_id=job.message_id)]
-    taken = (JobState.PENDING, JobState.ACTIVE, JobState.FAILED, JobState.DONE)
-    return any(other.id > job.id and other.state in taken for other in others)
+def _many(name: str, missed: Sequence[tuple[Job, Message]]) -> Need:
+    """`missed`: of this agent, the newest first."""
+    newest, count = missed[0][0], len(missed)
+    refs = [references.message(message.number) for _, message in missed]
+    rest = count - MOST_APART
+    text = f"It has not answered {count} messages: {', '.join(refs[:MOST_APART])} and {rest} more"
+    text += f". Why not the newest: {short(newest.error)}" if newest.error else ""
+    typed = f"jobs:{name}"
+    buttons = (
+        NeedAction("retry", "Try all again", actions.RetryAll(name)),
+        later("Leave them", typed),
+    )
+    ended = newest.ended_at or newest.created_at
+    id = f"{typed}:{newest.id}"
+    return Need(id, Kind.UNANSWERED, ended, name, sentence(text), buttons, refs[0], said=typed)
 
 
 async def tasks(tx: Tx, board: Board) -> list[Need]:
@@ -294,9 +308,11 @@ def silent(working: Mapping[str, tuple[float, float]], quiet_s: float, now: floa
             NeedAction("steer", "Ask it", actions.Steer((name,), ""), "text", "what to tell it"),
             later("Let it work", f"silent:{name}"),
         )
+        id = f"silent:{name}:{began:.0f}"  # of this turn: another one is not let work by it
         quiet = rough_duration(now - max(began, heard))
         text = f"It has worked for {rough_duration(now - began)}, and nothing was heard of it for {quiet}."
-        found.append(Need(f"silent:{name}", Kind.SILENT, heard or began, name, text, buttons, name))
+        at = heard or began
+        found.append(Need(id, Kind.SILENT, at, name, text, buttons, name, said=f"silent:{name}"))
     return found
 
 
@@ -331,7 +347,7 @@ async def _give(
     """To whom what this job was about can be given: a person's message, or the task that it gave. To nobody who has
     it already, and never what another agent has begun."""
     message = await _message(tx, job)
-    if message is None or message.kind != "human" or "claims" in message.meta or await _taken_over(tx, job):
+    if message is None or message.kind != "human" or "claims" in message.meta or await taken_over(tx, job):
         return ()
     given, what, title = message.meta.get("given"), references.message(message.number), message.body
     if isinstance(given, dict):

@@ -17,7 +17,9 @@ from relay.app.needs.answered import answered_tasks
 from relay.app.needs.elsewhere import NeedsElsewhere
 from relay.app.needs.merges import merge_needs
 from relay.app.needs.need import Kind, Need, meant
+from relay.app.needs.runs import run_needs
 from relay.app.needs.words import unheard
+from relay.app.worktrees.desk import WorktreeDesk
 from relay.base.durations import clock_time, parse_iso, rough_duration
 from relay.base.terminal_text import flat
 from relay.config.settings import LiveSettings
@@ -55,6 +57,8 @@ class NeedsInbox:
         self._settings, self._clock = settings, clock
         #: What other members of the fleet have, and which of them cannot be reached.
         self.elsewhere: NeedsElsewhere | None = None
+        #: The worktrees that are here; None = nothing runs in them.
+        self.desk: WorktreeDesk | None = None
 
     async def read(self, tx: Tx) -> list[Need]:
         """What needs a person now, the newest first."""
@@ -70,6 +74,7 @@ class NeedsInbox:
         return [
             *await found.collisions(tx, members, told),
             *found.permissions(self._permissions.pending),
+            *self._runs(now),
             *await work.approval_needs(tx),
             *merges,
             *agents,
@@ -90,7 +95,11 @@ class NeedsInbox:
         return [
             *found.permissions(self._permissions.pending, numbered=False),
             *found.silent(self._working(), quiet_s, self._clock()),
+            *self._runs(self._clock()),
         ]
+
+    def _runs(self, now: float) -> list[Need]:
+        return [] if self.desk is None else run_needs(self.desk, self._roster.members, now)
 
     def _working(self) -> dict[str, tuple[float, float]]:
         working = {}

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 
 from relay.airspace.advisories import table, wording
 from relay.airspace.advisories.rules.set_back import SetBack
-from relay.airspace.worktrees.lifecycle import CHANGED, DISCARDED, MERGED
+from relay.airspace.worktrees.lifecycle import CHANGED, DISCARDED, MERGED, TAKEN_IN
 from relay.app.needs.need import Kind, Need, NeedAction, later
 from relay.app.needs.words import sentence, short
 from relay.base.durations import parse_iso
@@ -51,6 +51,7 @@ async def merge_needs(tx: Tx, members: Collection[str], now: float) -> tuple[lis
         for agent, entry in out.items()
         if agent not in waiting and (need := _not_landed(entry, asked, can=agent in members))
     ]
+    found += await _decided(tx, asked, {*waiting, *inside, *out}, members, now)
     told = {name for name, back in backs.items() if name in waiting or _is_decided(back, asked)}
     return found, frozenset(told)
 
@@ -75,16 +76,45 @@ async def _put_out(tx: Tx, inside: Collection[str], now: float) -> list[Entry]:
     found = []
     for agent, entry in newest.items():
         ended = entry.ended or entry.at
-        if entry.state is EntryState.PUT_OUT and agent not in inside and now - ended <= DAY_S:
-            done = await events.about(tx, agent, types=[CHANGED], limit=MOST_CHANGES)
-            over = (
-                each.outputs["agent"] == agent
-                and each.outputs["change"] in (MERGED, DISCARDED)
-                and parse_iso(each.at) >= ended
-                for each in done
-            )
-            if not any(over):
-                found.append(entry)
+        if entry.state is not EntryState.PUT_OUT or agent in inside or now - ended > DAY_S:
+            continue
+        if not await _is_done(tx, agent, ended, MERGED, DISCARDED):
+            found.append(entry)
+    return found
+
+
+async def _is_done(tx: Tx, agent: str, since: float, *changes: str) -> bool:
+    """Did one of these changes end the agent's work, since then?"""
+    done = await events.about(tx, agent, types=[CHANGED], limit=MOST_CHANGES)
+    return any(
+        each.outputs["agent"] == agent and each.outputs["change"] in changes and parse_iso(each.at) >= since
+        for each in done
+    )
+
+
+async def _decided(
+    tx: Tx, asked: Sequence[AskedConflict], but: Collection[str], members: Collection[str], now: float
+) -> list[Need]:
+    """Work all of whose conflicts are decided in the last day, and that is to be landed still. `but`: agents of which
+    another need says so, or whose branch is in the queue."""
+    found = []
+    for agent in dict.fromkeys(each.question.agent for each in asked):
+        mine = [each for each in asked if each.question.agent == agent]
+        newest = max(mine, key=lambda each: parse_iso(each.at))
+        at = parse_iso(newest.at)
+        if agent in but or agent not in members or newest.state != conflicts.SETTLED or now - at > DAY_S:
+            continue
+        if await _is_done(tx, agent, at, MERGED, DISCARDED, TAKEN_IN, "removed"):
+            continue
+        work = [each for each in mine if each.question.theirs_at == newest.question.theirs_at]
+        if any(each.state == conflicts.REJECTED for each in work):
+            continue
+        names = " and ".join(each.name for each in sorted(work, key=lambda each: each.number))
+        id = f"decided:{newest.name}"
+        text = f"Its work is not in {flat(newest.question.into_name)} yet. "
+        text += f"{names} {'are' if len(work) > 1 else 'is'} settled: land it."
+        buttons = (NeedAction("land", "Land it", actions.Land((agent,))), later("Leave it", id))
+        found.append(Need(id, Kind.NOT_LANDED, at, agent, text, buttons, newest.name))
     return found
 
 

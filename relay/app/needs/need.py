@@ -7,14 +7,15 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from relay.app.needs.words import MOST_LABEL
 from relay.base.durations import iso
 from relay.base.terminal_text import safe_line
 from relay.model import Fault, Refusal
 from relay.model.actions import Action, PutOff, of_json
 
 Json = dict[str, Any]
-#: Characters of a need's text, of what it is about and of a button, as every interface gets them: one line each.
-MOST_TEXT, MOST_ABOUT, MOST_LABEL = 600, 120, 80
+#: Characters of a need's text and of what it is about, as every interface gets them: one line each.
+MOST_TEXT, MOST_ABOUT = 600, 120
 
 
 class Kind(StrEnum):
@@ -35,6 +36,8 @@ class Kind(StrEnum):
     EXPLORATION = "exploration"
     HELD = "held"
     NOT_LANDED = "not_landed"
+    SETUP_FAILED = "setup_failed"
+    APP_ENDED = "app_ended"
 
     @property
     def urgent(self) -> bool:
@@ -84,10 +87,12 @@ class NeedAction:
     def as_json(self) -> Json:
         """`{name, label, command, asks}`. `command`: what a person types for it, up to the text where `asks` says
         that there is one; null = it has none."""
+        # What stands below a command is not there yet.
+        shown = replace(self.action, **{self.asks: None}) if self.asks == "lines" else self.action
         return {
             "name": self.name,
             "label": safe_line(self.label, MOST_LABEL),
-            "command": self.action.line(),
+            "command": shown.line(),
             "asks": self.asked or None,
         }
 

@@ -9,6 +9,8 @@ from relay.base.terminal_text import flat
 
 #: Characters of an agent's own words in a need.
 MOST_WORDS = 240
+#: Characters of a button, as every interface gets it.
+MOST_LABEL = 80
 
 
 def short(text: str, most: int = MOST_WORDS) -> str:

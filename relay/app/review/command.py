@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from relay.access.git_person import git_person
 from relay.app.runtime.daemon_requests import agents_key, asked
-from relay.app.runtime.git_person import git_person
 from relay.base.terminal_text import fail, safe, safe_line, tame
 from relay.config.command_line import command
 from relay.config.loading import load_for_command
@@ -90,7 +90,9 @@ def _listed(told: Mapping[str, Any], person: str) -> str:
     files = told["files"]
     head = f"{told['branch']} of {told['agent']} against {told['into'] or 'the main branch'}"
     if not files:
-        return f"{head}: no change."
+        from relay.app.review.reviews import landed
+
+        return f"{head}: no change." + (f" {landed(told['landed'])}" if told["landed"] else "")
     added, removed = (sum(file[side] for file in files) for side in ("insertions", "deletions"))
     done = sum(file["reviewed"] for file in files)
     many = f"{len(files)} file{'s' * (len(files) != 1)}"

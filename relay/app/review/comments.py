@@ -157,16 +157,19 @@ def quote(at: int, ask: Wanted, blob: str, text: str) -> Comment:
 def place(lines: Sequence[str], quoted: Sequence[str], first: int) -> int | None:
     """The line on which these quoted lines begin now: where they began then, or at the one other place that has them;
     None = they have changed, or stand in several places."""
-    quoted, lines = tuple(quoted), tuple(lines)
+    quoted, lines = tuple(quoted), tuple(lines)  # of a tuple: nothing is copied
     if not quoted:
         return None
     if lines[first - 1 : first - 1 + len(quoted)] == quoted:
         return first
-    found = [
-        at + 1
-        for at, line in enumerate(lines)
-        if line == quoted[0] and lines[at : at + len(quoted)] == quoted
-    ]
+    found, at = list[int](), -1
+    while len(found) < 2:
+        try:
+            at = lines.index(quoted[0], at + 1)
+        except ValueError:
+            break
+        if lines[at : at + len(quoted)] == quoted:
+            found.append(at + 1)
     return found[0] if len(found) == 1 else None
 
 

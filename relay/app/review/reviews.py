@@ -8,18 +8,22 @@ Invariants:
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
+from relay.airspace.worktrees.lifecycle import is_ancestor
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
-from relay.airspace.worktrees.view import difference, looked_for, missing
+from relay.airspace.worktrees.view import MOST_DIFF, difference, looked_for, missing
 from relay.app.review import journal
 from relay.app.review.comments import NEW, Comment, Wanted, lines_of, place, quote, refused, said
 from relay.app.review.journal import SentComment, content_of
 from relay.app.review.suggestions import Suggestions
 from relay.base.terminal_text import safe_line
 from relay.config.settings import LiveSettings
+from relay.git.diff import unified
 from relay.git.run import Git, GitError
 from relay.model import Fault, Message, Refusal, references
 from relay.model.actions import ApplySuggestion, MarkReviewed, SendReview, ShowReview
@@ -53,7 +57,26 @@ class Reviews:
         told["comments"] = [] if path else await self._comments(worktree, told)
         told["editor"] = self._settings.current.ui.editor
         told["own"], told["working"] = worktree.own, name in self._registry.turn_trees
+        told["landed"] = None if told["files"] else await self._landed(worktree)
         return told
+
+    async def _landed(self, worktree: TrackedWorktree) -> Json | None:
+        """The last landing of an agent whose branch has nothing more: `{commit, at, by, into, method, files, diff,
+        truncated}`, `diff` what it brought; None: there is none that the main branch still has. Raises Refusal."""
+        name, target = worktree.name, await self._registry.target()
+        landing = await self._registry.room.landed(name)
+        if landing is None or target is None or self._registry.main is None:
+            return None
+        commit, git = landing.commit, self._registry.scratch.git(self._registry.main)
+        try:
+            if not await is_ancestor(git, commit, target.commit):
+                return None
+            text, truncated = await unified(git, f"{commit}^1", commit, MOST_DIFF)
+        except GitError as error:
+            raise Refusal(f"git could not show what landed: {error}.", "", Fault.BUSY) from error
+        told = asdict(landing)
+        told["method"] = "squash" if told.pop("squash") else "merge"
+        return {**told, "diff": text, "truncated": truncated}
 
     async def carry_out(
         self, action: ShowReview | MarkReviewed | ApplySuggestion, *, by: str, source_key: str
@@ -138,7 +161,7 @@ class Reviews:
             if b"\0" in content:
                 raise refused(at, f"is about {safe_line(ask.path)}, a binary file.", "Say it in a message.")
             texts[blob] = content.decode("utf-8", "replace")
-        return quote(at, ask, blob, texts[blob])
+        return await asyncio.to_thread(quote, at, ask, blob, texts[blob])
 
     async def _difference(self, agent: str, path: str = "") -> tuple[TrackedWorktree, Json]:
         """The worktree, and what it changes. Raises Refusal."""
@@ -158,7 +181,8 @@ class Reviews:
         have changed; and with `applied`: the commit by which its suggestion was applied."""
         name, git = worktree.name, self._registry.scratch.git(worktree.checkout)
         sent, applied = await self._store.read(lambda tx: _both(tx, name))
-        lines = await _texts(git, told, sent)
+        blobs = await _blobs(git, told, sent)
+        stands = await asyncio.to_thread(_stand, blobs, sent)  # as long as the files are
         return [
             {
                 **each.comment.as_json(),
@@ -167,14 +191,10 @@ class Reviews:
                 "by": each.by,
                 "at": each.at,
                 "commit": each.commit,
-                "stands": place(
-                    lines.get((each.comment.path, each.comment.side), ()),
-                    each.comment.lines,
-                    each.comment.first,
-                ),
+                "stands": at,
                 "applied": applied[each.name]["commit"] if each.name in applied else None,
             }
-            for each in sent
+            for each, at in zip(sent, stands, strict=True)
         ]
 
 
@@ -194,19 +214,38 @@ async def _blob(git: Git, told: Mapping[str, Any], path: str, side: str) -> str 
     )
 
 
-async def _texts(
+async def _blobs(
     git: Git, told: Mapping[str, Any], sent: Iterable[SentComment]
-) -> dict[tuple[str, str], tuple[str, ...]]:
-    """The lines of the files that these comments are about, as they are now, by path and side."""
+) -> dict[tuple[str, str], bytes]:
+    """The files that these comments are about, as they are now, by path and side."""
     asked = dict.fromkeys((each.comment.path, each.comment.side) for each in sent)
     ids = {key: await _blob(git, told, *key) for key in asked}
     try:
         found = await git.blobs((id for id in ids.values() if id), most=MOST_BYTES)
     except GitError:
         return {}  # more than anybody reads: nothing is said to stand
-    return {
-        key: lines_of(found[id].decode("utf-8", "replace")) for key, id in ids.items() if id and id in found
-    }
+    return {key: found[id] for key, id in ids.items() if id and id in found}
+
+
+def _stand(blobs: Mapping[tuple[str, str], bytes], sent: Sequence[SentComment]) -> list[int | None]:
+    """Of each comment the line on which its lines begin now, None where they have changed. Pure."""
+    places: list[int | None] = [None] * len(sent)
+    for key, blob in blobs.items():
+        lines = lines_of(blob.decode("utf-8", "replace"))
+        for at, each in enumerate(sent):
+            if (each.comment.path, each.comment.side) == key:
+                places[at] = place(lines, each.comment.lines, each.comment.first)
+    return places
+
+
+def landed(told: Mapping[str, Any]) -> str:
+    """That the work has landed: when, as which commit, and how to see it. Pure."""
+    commit = told["commit"][:9]
+    as_one = " as one commit" if told["method"] == "squash" else ""
+    return (
+        f"It landed on {told['into']}{as_one} at {told['at'][:16].replace('T', ' ')} UTC, as {told['by']} asked: "
+        f"commit {commit}. `git show -m --first-parent {commit}` shows it."
+    )
 
 
 def shown(told: Mapping[str, Any], person: str) -> str:
@@ -219,7 +258,7 @@ def shown(told: Mapping[str, Any], person: str) -> str:
     many = f"{len(files)} file{'s' * (len(files) != 1)}"
     head = f"`{told['branch']}` of {told['agent']} against {into} ({told['base'][:9]}): "
     if not files:
-        return f"{head}no change."
+        return f"{head}no change." + (f" {landed(told['landed'])}" if told["landed"] else "")
     lines = [f"{head}{many}, +{added} -{removed}. {person} has reviewed {done}.{beside}", ""]
     for file in files[:MOST_NAMED]:
         was = f", was {code_span(file['old_path'])}" if file["old_path"] else ""

@@ -193,7 +193,7 @@ class Suggestions:
     async def _committed(self, merger: BranchMerger, source: MergeSource, branch: str) -> str:
         """The branch's head, with what the agent had not committed yet."""
         assert self._registry.main is not None
-        text = f"Uncommitted work of {source.agent}\n\nAs it stood before a suggestion was applied to it.\n"
+        text = await merger.message_of_work(source)
         committer = await of_person(self._registry.main) or of_relay(source.agent)
         return await merger.commit_work(source, branch, text, committer)
 

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from relay.access.git_person import git_person
 from relay.app.runtime import instance
 from relay.app.runtime.daemon_requests import asked
-from relay.app.runtime.git_person import git_person
 from relay.app.timeline import archive
 from relay.app.timeline import moments as moment_commands
 from relay.app.wiring.schema import SCHEMAS

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from relay.app.runtime.git_person import git_person
+from relay.access.git_person import git_person
 from relay.app.runtime.room_token import room_secrets
 from relay.base.terminal_text import safe_line
 from relay.config.settings import Settings

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
 from urllib.parse import urlencode
 
+from relay.access.git_person import git_person
 from relay.app.runtime import instance
 from relay.app.runtime.daemon_requests import ask_daemon, author_of, state_of
-from relay.app.runtime.git_person import git_person
 from relay.app.wiring.schema import SCHEMAS
 from relay.base.terminal_text import indented, safe_line
 from relay.config.settings import Settings

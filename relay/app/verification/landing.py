@@ -396,9 +396,9 @@ class LandingQueue:
             for link in links:
                 self._again_at[link.entry.number] = time.monotonic() + POLL_S
             return False
+        await self._registry.refresh()  # before anybody hears of it: who looks then sees it as it is
         for link, why, ref in zip(links, left, kept, strict=True):
             await self._record.landed(link.entry, link.commit, link, tested, why, ref)
-        self._registry.wake.set()
         return True
 
     async def _breaks(self, link: Link, failed: Verification, before: Sequence[str]) -> None:

@@ -30,7 +30,7 @@ from relay.model.ports import Voice
 from relay.store.ports import Store
 from relay.verification.executors.e2b import E2bExecutor
 from relay.verification.executors.executor import PolicyExecutor
-from relay.verification.executors.inline import InlineExecutor
+from relay.verification.executors.inline import InlineExecutor, Lend, no_ports
 from relay.verification.executors.ntm import TmuxExecutor
 from relay.verification.github.changed_files import GithubFiles
 from relay.verification.github.client import Github
@@ -43,7 +43,8 @@ Start = Callable[[str, Callable[[], Awaitable[None]]], None]
 
 class LandingParts:
     """What verifies changes and lands branches; also where no room runs. `voice`: tells agents; None = nobody.
-    `folder`: where trees are exported; None = the room's own, which a room that starts empties."""
+    `folder`: where trees are exported; None = the room's own, which a room that starts empties. `lend`: gives runs
+    ports of their own."""
 
     def __init__(
         self,
@@ -58,6 +59,7 @@ class LandingParts:
         folder: Path | None = None,
         common: CommonMain | None = None,
         fleet: Fleet | None = None,
+        lend: Lend = no_ports,
     ) -> None:
         self.store = store
         self.policies = Policies(store, settings)
@@ -65,8 +67,8 @@ class LandingParts:
         hidden = (now.runtime_dir, now.path)
         at_once = now.verification.at_once
         exports = folder or now.runtime_dir
-        self.inline = InlineExecutor(exports / "verification", hidden, at_once=at_once)
-        self.ntm = TmuxExecutor(exports / "verification-ntm", hidden, at_once=at_once)
+        self.inline = InlineExecutor(exports / "verification", hidden, at_once=at_once, lend=lend)
+        self.ntm = TmuxExecutor(exports / "verification-ntm", hidden, at_once=at_once, lend=lend)
         self.e2b = E2bExecutor(exports / "verification-e2b")
         self.github = Github(lambda: settings.current.verification.github)
         self.workflows = GithubExecutor(self.github)
@@ -105,11 +107,15 @@ class VerificationParts(LandingParts):
         tell: Tell,
         protocol: AdvisoryProtocol,
         fleet: Fleet,
+        lend: Lend,
     ) -> None:
         self.common = common = CommonMain(fleet, settings, registry)
         several = None if fleet.alone else fleet
         super().__init__(
-            store, settings, registry, actions, updates, voice, tell, protocol, common=common, fleet=several
+            *(store, settings, registry, actions, updates, voice, tell, protocol),
+            common=common,
+            fleet=several,
+            lend=lend,
         )
         self.handover = (
             None

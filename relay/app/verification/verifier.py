@@ -20,8 +20,8 @@ import structlog
 
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.app.fleet.fleet import Fleet
-from relay.app.verification.live_output import LiveOutput
 from relay.app.verification.trees import FAILURES, FilesOnGithub, NoTree, arguments, look_up
+from relay.app.worktrees.live_output import LiveOutput
 from relay.config.settings import LiveSettings
 from relay.git.run import GitError
 from relay.model import Refusal

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 
+from relay.access.git_person import git_person
 from relay.airspace.worktrees.registry import WorktreeRegistry
-from relay.app.runtime.git_person import git_person
 from relay.config.settings import LiveSettings
 from relay.git.signing import Signature, of_person
 from relay.log.events import Lane

@@ -12,8 +12,9 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,11 +22,19 @@ import structlog
 
 from relay.airspace.advisories import table
 from relay.airspace.pair_facts import SemanticConflict
-from relay.airspace.worktrees.commit_message import WorkSummary, asked_of
-from relay.airspace.worktrees.lifecycle import CHANGED, MERGED, TAKEN_IN, WorktreeChange
-from relay.airspace.worktrees.room import LockedFiles, MergeTest, WantedMerge, WorktreeRoom
+from relay.airspace.worktrees.commit_message import Asked, WorkSummary, asked_of
+from relay.airspace.worktrees.lifecycle import (
+    CHANGED,
+    DISCARDED,
+    MERGED,
+    TAKEN_BACK,
+    TAKEN_IN,
+    WorktreeChange,
+)
+from relay.airspace.worktrees.room import LastLanding, LockedFiles, MergeTest, WantedMerge, WorktreeRoom
 from relay.app.wiring.conflicts.asking import ask_about
 from relay.app.wiring.merge_tools import MergeTools
+from relay.base.durations import parse_iso
 from relay.config.merge import JOIN, MergeStrategy
 from relay.coordination.tasks import claims
 from relay.coordination.writes.fencing import LockCheck
@@ -36,21 +45,23 @@ from relay.git.run import Git, GitError
 from relay.git.trial_merge import ChosenText, ConflictPart, Merge
 from relay.log import events
 from relay.log.commit_trailers import commit_trailers
+from relay.log.encoding import dumps
 from relay.log.events import Event, Lane, NewEvent
 from relay.merge.blame import Known, behind_lines, blame
 from relay.merge.resolution import journal
-from relay.model import LOCKED, Kind
+from relay.model import LOCKED, Kind, Message
 from relay.model.ports import Voice
 from relay.room.journal import ledger
 from relay.store.ports import Store, StoreBusy, StoreError, Tx
+from relay.timeline.projection import CHANGED as FILES_CHANGED
 from relay.timeline.projection import last_tree
 
 log = structlog.get_logger(__name__)
 _TOLD = "worktrees_trouble"
 #: Seconds between attempts: a database that is locked for longer is not waited for.
 WAITS_S = (0.1, 0.5, 2.0, 5.0)
-#: Answers and tasks that are looked at: the work of many days.
-_MOST = 200
+#: Answers and tasks that are looked at, the work of many days; and events of files of each turn's lane.
+_MOST, _MOST_CHANGES = 200, 500
 #: Seconds by which a file's time may be before that of the turn which wrote it: git keeps whole seconds.
 _COARSE_S = 2.0
 
@@ -192,27 +203,23 @@ class StoredWorktreeRoom(WorktreeRoom):
                 f"Wait, or take the lock from {holder} (`/unlock {lock} why`), and merge again.",
             )
 
-    async def summary(self, agent: str, since: float) -> WorkSummary:
+    async def summary(self, agent: str, since: float, paths: Collection[str] | None = None) -> WorkSummary:
         """Empty where the database cannot be read: the message is then made of what git knows."""
 
         async def work(tx: Tx) -> WorkSummary:
-            tasks = await claims.taken_since(tx, agent, since - _COARSE_S, limit=_MOST)
-            answers = await ledger.answers_since(tx, agent, since - _COARSE_S, limit=_MOST)
-            made = [answer for answer in answers if "worktree" in answer.meta]
-            asked = [await ledger.message(tx, answer.in_reply_to) for answer in made if answer.in_reply_to]
-            bodies = [message.body for message in asked if message is not None and message.kind == Kind.HUMAN]
-            # Each once, where it was asked last: what was asked for again is the newest.
-            requests = [*dict.fromkeys(asked_of(agent, body) for body in reversed(bodies))][::-1]
-            advisories = (await table.load_state(tx)).advisories.values()
-            decided = next(
-                (words for advisory in advisories if (words := advisory.decided_against(agent))), ""
-            )
-            return WorkSummary(tuple(tasks), tuple(requests), made[-1].body if made else "", decided)
+            return await _summary(tx, agent, since - _COARSE_S, paths)
 
         try:
             return await self._store.read(work)
         except (StoreError, self._store.transient, self._store.errors):
             return WorkSummary()
+
+    async def landed(self, agent: str) -> LastLanding | None:
+        """None also where the database cannot be read."""
+        try:
+            return await self._store.read(lambda tx: _landed(tx, agent))
+        except (StoreError, self._store.transient, self._store.errors):
+            return None
 
     async def trailers(self, agent: str, branch: str, tree: str) -> tuple[str, ...]:
         """Those of the event that last said how the agent's worktree stands. None where the database cannot be read,
@@ -295,3 +302,85 @@ async def _newest_of(tx: Tx, agent: str) -> Event | None:
     if lane is not None and lane["seq"]:
         return await events.get(tx, lane["head"])
     return next(iter(await events.read_after(tx, await events.last_pos(tx) - 1, limit=1)), None)
+
+
+async def _landed(tx: Tx, agent: str) -> LastLanding | None:
+    for event in await events.about(tx, dumps(agent), types=(CHANGED,)):
+        told = event.outputs
+        if told["agent"] != agent or told["change"] not in (MERGED, TAKEN_BACK, DISCARDED):
+            continue
+        if told["change"] != MERGED:
+            return None
+        squash, files = told.get("method") == "squash", told.get("files", 0)
+        return LastLanding(told["commit"], event.at, told["by"], told.get("into", "main"), squash, files)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A turn that changed files. `asked`: what it was asked, the first one first; `began`, `ended`: Unix seconds;
+    `paths`: what it changed, None = not known."""
+
+    answer: Message
+    asked: Sequence[Message]
+    began: float
+    ended: float
+    paths: frozenset[str] | None = None
+
+
+async def _summary(tx: Tx, agent: str, since: float, paths: Collection[str] | None) -> WorkSummary:
+    """`since`, `paths`: as of `WorktreeRoom.summary`."""
+    taken = await claims.taken_since(tx, agent, since, limit=_MOST)
+    answers = await ledger.answers_since(tx, agent, since, limit=_MOST)
+    turns = [await _turn(tx, answer) for answer in answers if "worktree" in answer.meta]
+    if paths is not None:
+        turns = [turn for turn in turns if turn.paths is None or not turn.paths.isdisjoint(paths)]
+    asked = list[Asked]()
+    for turn in turns:
+        people = [message for message in turn.asked if message.kind == Kind.HUMAN]
+        number = people[-1].number if people else 0
+        # A task that the agent took or completed meanwhile says it better than "take the next task".
+        done = {text for text, *at in taken if any(each and turn.began <= each <= turn.ended for each in at)}
+        if len(done) == 1:
+            asked.append(Asked(done.pop(), number))
+        else:
+            # Of several that one turn was asked at once, the first is what it began with.
+            asked += [Asked(asked_of(agent, each.body), each.number) for each in reversed(people)]
+    # Each once, where it was asked last: what was asked for again is the newest.
+    last = {each.text: each for each in asked}
+    requests = [each for each in dict.fromkeys(asked) if last[each.text] == each]
+    advisories = (await table.load_state(tx)).advisories.values()
+    decided = next((words for advisory in advisories if (words := advisory.decided_against(agent))), "")
+    answer = turns[-1].answer.body if turns else ""
+    tasks = tuple(
+        text
+        for text, took, done_at in taken
+        # Of an attached session nobody knows the turns.
+        if not any(each.job for each in answers)
+        or any((took or 0.0) <= turn.ended and turn.began <= (done_at or turn.ended) for turn in turns)
+    )
+    return WorkSummary(tasks, tuple(requests), answer, decided)
+
+
+async def _turn(tx: Tx, answer: Message) -> _Turn:
+    """The turn that an answer ended; where the log does not say more, with the message that it answers alone."""
+    at = parse_iso(answer.ts)
+    row = await tx.one(ledger.Q.event_of_message, id=answer.id)
+    event = await events.get(tx, row["event_id"]) if row else None
+    ended = await events.get(tx, event.parents[0]) if event is not None and event.parents else None
+    began = await events.get(tx, ended.inputs["turn"]) if ended and ended.type == ledger.TURN_ENDED else None
+    if ended is None or began is None:
+        ids = [answer.in_reply_to] if answer.in_reply_to else []
+        return _Turn(answer, await _messages(tx, ids), at, at)
+    lane = Lane(ended.session, ended.lane)
+    changes = await events.of_lane(tx, lane, FILES_CHANGED, limit=_MOST_CHANGES)
+    known = len(changes) < _MOST_CHANGES or changes[-1].seq < began.seq
+    paths = {path for each in changes if began.seq < each.seq < ended.seq for path in each.file_touches or ()}
+    asked = await _messages(tx, began.inputs["messages"])
+    found = frozenset(paths) if known and paths else None
+    return _Turn(answer, asked, parse_iso(began.at), at, found)
+
+
+async def _messages(tx: Tx, ids: Sequence[str]) -> list[Message]:
+    found = [await ledger.message(tx, id) for id in ids]
+    return [message for message in found if message is not None]

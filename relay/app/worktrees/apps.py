@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree
-from relay.app.verification.live_output import LiveOutput
 from relay.app.worktrees.commands import CannotRun, running
+from relay.app.worktrees.live_output import LiveOutput
 from relay.app.worktrees.ports import PortRange, listening_ports, listens
 from relay.app.worktrees.setups import Say, WorktreeSetups
 from relay.base.child_process import ChildProcess
@@ -48,6 +48,7 @@ class App:
     code: int | None = None
     reason: str = ""
     stopped_by: str = ""
+    ended_at: str = ""
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Task[None] | None = None
 
@@ -77,6 +78,10 @@ class WorktreeApps:
 
     def running(self) -> list[App]:
         return [app for app in self._apps.values() if app.alive]
+
+    def ended(self) -> list[App]:
+        """Those that nobody stopped, of worktrees that are there."""
+        return [app for app in self._apps.values() if app.state == "exited" and self._setups.has(app.agent)]
 
     def url(self, app: App) -> str | None:
         """Where it is opened on this machine; None: it does not listen."""
@@ -191,7 +196,7 @@ class WorktreeApps:
             app.reason = f"could not be started: {error}".rstrip(".")
         finally:
             app.output.close()
-            app.ports = ()
+            app.ports, app.ended_at = (), now_iso()
             if app.stopped_by:
                 app.reason = f"{app.stopped_by} stopped it"
             self._set(app, "stopped" if app.stopped_by else "exited")

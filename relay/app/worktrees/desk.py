@@ -22,11 +22,12 @@ from relay.app.worktrees.record import WorktreeRecord
 from relay.app.worktrees.setups import WorktreeSetups
 from relay.app.worktrees.space import SOON_S, WorktreeSpace
 from relay.base.durations import iso
+from relay.base.terminal_text import fenced, safe
 from relay.config.settings import LiveSettings
 from relay.git.checkout import UnusableCheckout
 from relay.log import events
 from relay.model import Refusal
-from relay.model.actions import Action, RunApp, SetUp, ShowApps, StopApp
+from relay.model.actions import Action, RunApp, SetUp, ShowApps, ShowOutput, StopApp
 from relay.room.journal import ledger
 from relay.room.journal.live_bus import Live
 from relay.store.ports import Store, StoreError, Tx
@@ -34,6 +35,10 @@ from relay.store.ports import Store, StoreError, Tx
 log = structlog.get_logger(__name__)
 #: The setting that says what was last said of a full disk.
 _TOLD = "worktrees_full"
+#: What people order here.
+IN_WORKTREES = (RunApp, StopApp, SetUp, ShowOutput)
+#: Lines of what was printed that the room shows.
+MOST_LINES = 20
 
 
 class WorktreeDesk:
@@ -125,7 +130,7 @@ class WorktreeDesk:
 
     async def carry_out(self, action: Action, *, by: str, source_key: str) -> str:
         """What reaches outside of the database (`relay.model.ports.Timeline`). Raises Refusal."""
-        if isinstance(action, RunApp | StopApp | SetUp):
+        if isinstance(action, IN_WORKTREES):
             await self.looked_for(action.agent)
         try:
             match action:
@@ -137,6 +142,8 @@ class WorktreeDesk:
                     return f"{by} stopped the app of {app.agent}."
                 case SetUp(agent):
                     return self.setups.set_up(agent)
+                case ShowOutput(agent):
+                    return await self.printed(agent)
         except OSError as error:
             raise Refusal(f"It could not be done: {error}.", "") from error
         raise Refusal(f"The room does not know how to do {action!r}.")
@@ -149,6 +156,19 @@ class WorktreeDesk:
         worktree = self.setups.find(agent)
         known = await asyncio.to_thread(self.setups.known, worktree)
         return {"agent": worktree.name, **self._row(worktree, known, output=output)}
+
+    async def printed(self, agent: str) -> str:
+        """The newest of what the setup and the app of an agent's worktree printed, as markdown. Raises Refusal."""
+        told, parts = await self.told(agent, output=True), list[str]()
+        for name, part in (("setup", told["setup"]), ("app", told["app"])):
+            if part is not None:
+                lines = part["output"].rstrip().splitlines()[-MOST_LINES:]
+                how = f": {part['reason']}" if part["reason"] else ""
+                printed = (
+                    f"printed:\n\n{fenced(safe(chr(10).join(lines)))}" if lines else "has printed nothing."
+                )
+                parts.append(f"The {name} of {told['agent']} ({part['state']}{how}) {printed}")
+        return "\n\n".join(parts) or f"Nothing has run in the worktree of {told['agent']}."
 
     async def rows(self) -> dict[str, dict[str, Any]]:
         """The same for each agent, without what was printed."""

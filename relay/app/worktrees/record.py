@@ -83,3 +83,8 @@ def save(git_dir: Path, record: WorktreeRecord) -> None:
         "setup": None if setup is None else asdict(setup),
     }
     write_atomically(git_dir / NAME, json.dumps(told) + "\n", durable=False)
+
+
+def last_lines(output: str, count: int) -> list[str]:
+    """The last of these lines that are not blank."""
+    return [line[:300] for line in output.rstrip().splitlines() if line.strip()][-count:]

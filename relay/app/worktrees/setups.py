@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -19,12 +20,12 @@ import structlog
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
 from relay.airspace.worktrees.view import missing
-from relay.app.verification.live_output import LiveOutput
 from relay.app.worktrees import record as records
 from relay.app.worktrees.commands import command_env, run_to_end
 from relay.app.worktrees.copying import Copied, copy_files
-from relay.app.worktrees.ports import first_port, free_range
-from relay.app.worktrees.record import MOST_OUTPUT, MOST_REASON, Setup, WorktreeRecord
+from relay.app.worktrees.live_output import LiveOutput
+from relay.app.worktrees.ports import PortRange, first_port, free_range
+from relay.app.worktrees.record import MOST_OUTPUT, MOST_REASON, Setup, WorktreeRecord, last_lines
 from relay.base.durations import now_iso
 from relay.config.airspace import WorktreeSettings
 from relay.config.command_line import command
@@ -67,6 +68,9 @@ class WorktreeSetups:
         #: Worktrees that are being taken away, with what is set when that is over.
         self._leaving: dict[str, asyncio.Event] = {}
         self._assigning = asyncio.Lock()
+        #: How the last setup of each worktree ended, as far as it was looked at.
+        self._last: dict[str, Setup] = {}
+        self._lent: list[PortRange] = []  # to programs that run outside of the worktrees
 
     @property
     def current(self) -> WorktreeSettings:
@@ -78,6 +82,17 @@ class WorktreeSetups:
         if (worktree := self._registry.find(agent)) is None:
             raise missing(self._registry, agent)
         return worktree
+
+    def has(self, agent: str) -> bool:
+        """Is there a worktree of the agent?"""
+        return self._registry.find(agent) is not None
+
+    def failed(self) -> dict[str, Setup]:
+        """By agent, the setups that failed and are not run again now, of worktrees that are there."""
+        there = {name: setup for name, setup in self._last.items() if self.has(name)}
+        return {
+            name: each for name, each in there.items() if each.state == "failed" and name not in self._work
+        }
 
     # -- what is known of a worktree
 
@@ -97,22 +112,34 @@ class WorktreeSetups:
         return first_port(ports, self._settings.current.folder), ports.per_worktree
 
     def _assign(self, worktree: TrackedWorktree) -> WorktreeRecord:
-        own, taken, (first, count) = worktree.checkout.git_dir, [], self._wanted
+        own = worktree.checkout.git_dir
         known = records.load(own)
-        if known.ports is not None and known.ports.fits(first, count):
+        if known.ports is not None and known.ports.fits(*self._wanted):
             return known
-        for other in list(self._registry.worktrees.values()):
-            if other.checkout.git_dir != own and (theirs := records.load(other.checkout.git_dir).ports):
-                taken.append(theirs)
-        ports = free_range(first, count, taken)
-        if ports is None:
-            raise Refusal(
-                f"No {count} ports in a row are free from {first} on.",
-                "Set another `worktrees.ports.first`.",
-            )
-        known = replace(known, ports=ports)
-        records.save(own, known)
+        records.save(own, known := replace(known, ports=self._free(own)))
         return known
+
+    def _free(self, own: Path | None = None) -> PortRange:
+        """Ports that nobody has, but for the worktree of that git folder. Raises Refusal. Blocks."""
+        others = [other.checkout.git_dir for other in list(self._registry.worktrees.values())]
+        theirs = [records.load(git_dir).ports for git_dir in others if git_dir != own]
+        first, count = self._wanted
+        ports = free_range(first, count, [*filter(None, theirs), *self._lent])
+        if ports is None:
+            message = f"No {count} ports in a row are free from {first} on."
+            raise Refusal(message, "Set another `worktrees.ports.first`.")
+        return ports
+
+    @asynccontextmanager
+    async def lend(self) -> AsyncIterator[dict[str, str]]:
+        """Ports that no worktree has, for a program that runs in none, as its variables. Raises OSError, Refusal."""
+        async with self._assigning:
+            ports = await asyncio.to_thread(self._free)
+            self._lent.append(ports)
+        try:
+            yield ports.as_env()
+        finally:
+            self._lent.remove(ports)
 
     def known(self, worktree: TrackedWorktree) -> WorktreeRecord:
         """What is kept of a worktree as it stands: that a setup runs is what this process knows. Blocks."""
@@ -198,7 +225,7 @@ class WorktreeSetups:
                 lines += [
                     "The end of what it printed:",
                     "",
-                    *(f"    {line}" for line in _last(setup.output, 10)),
+                    *(f"    {line}" for line in last_lines(setup.output, 10)),
                 ]
         if setup.notes:
             lines += ["These files were not copied into it:", *(f"- {note}" for note in setup.notes)]
@@ -225,7 +252,8 @@ class WorktreeSetups:
             if worktree.name in self._registry.guests:
                 continue
             try:
-                await self.record(worktree)
+                if (setup := (await self.record(worktree)).setup) is not None and worktree.own:
+                    self._last[worktree.name] = setup
                 if worktree.name not in self._registry.turn_trees:
                     await self.set_up_if_due(worktree)
             except (OSError, Refusal) as error:
@@ -299,6 +327,7 @@ class WorktreeSetups:
                 if ended.reason:
                     setup = replace(setup, state="failed", reason=ended.reason[:MOST_REASON])
             await asyncio.to_thread(records.save, git_dir, replace(known, setup=setup))
+            self._last[worktree.name] = setup
         except (OSError, Refusal) as error:
             # Nothing could be kept of it: it is gone, or its disk is full.
             log.warning("a worktree is not set up", agent=worktree.name, reason=str(error))
@@ -360,7 +389,7 @@ class WorktreeSetups:
             return False
         reason, output = await self._begin("archive", worktree, self._archive)
         if reason:
-            last = _last(output, 1)
+            last = last_lines(output, 1)
             raise Refusal(
                 f"`archive` failed in the worktree of {worktree.name}, so nothing is {done}: {reason}."
                 + (f" Its last line: {code_span(last[0])}." if last else ""),
@@ -401,7 +430,7 @@ def _said(agent: str, setup: Setup) -> str:
     """What the room is told of a setup that is not as it should be; "" = nothing."""
     parts = []
     if setup.state == "failed":
-        last = _last(setup.output, 1)
+        last = last_lines(setup.output, 1)
         again = command(f"worktrees setup {agent}")
         parts.append(f"The setup of {agent}'s worktree failed: {setup.reason}.")
         parts += [f"Its last line: {code_span(last[0])}."] if last else []
@@ -411,7 +440,3 @@ def _said(agent: str, setup: Setup) -> str:
     if setup.notes:
         parts.append(f"Not copied into the worktree of {agent}: {'; '.join(setup.notes[:5])}.")
     return " ".join(parts)
-
-
-def _last(output: str, lines: int) -> list[str]:
-    return [line[:300] for line in output.rstrip().splitlines() if line.strip()][-lines:]

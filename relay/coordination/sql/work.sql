@@ -5,7 +5,7 @@ SELECT * FROM work_queue WHERE status = 'claimed' AND claimed_by = :agent AND cl
 ORDER BY number
 
 -- name: taken_since
-SELECT task_description FROM work_queue WHERE id IN (
+SELECT task_description, claimed_at, completed_at FROM work_queue WHERE id IN (
   SELECT id FROM work_queue WHERE claimed_by = :agent AND status = 'claimed'
   UNION ALL SELECT id FROM work_queue WHERE claimed_by = :agent AND status = 'completed' AND completed_at >= :since)
 ORDER BY number LIMIT :limit

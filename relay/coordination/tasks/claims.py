@@ -298,7 +298,10 @@ async def working_on(tx: Tx, caller: Caller, task_type: str) -> str | None:
     return str(rows[0]["id"]) if len(rows) == 1 else None
 
 
-async def taken_since(tx: Tx, agent: str, since: float, *, limit: int) -> list[str]:
-    """What an agent's tasks are about: those it has now, and those it completed from `since` (Unix seconds) on."""
+async def taken_since(
+    tx: Tx, agent: str, since: float, *, limit: int
+) -> list[tuple[str, float | None, float | None]]:
+    """What an agent's tasks are about: those it has now, and those it completed from `since` (Unix seconds) on; each
+    with when it took it and when it completed it."""
     rows = await tx.all(Q.taken_since, agent=agent, since=since, limit=limit)
-    return [str(row["task_description"]) for row in rows]
+    return [(str(row["task_description"]), row["claimed_at"], row["completed_at"]) for row in rows]

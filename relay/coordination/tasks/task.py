@@ -20,6 +20,8 @@ from relay.base.durations import iso
 from relay.model import Refusal, references
 
 MAX_TITLE = 200
+#: Characters of a description that lists show.
+MOST_LISTED = 1000
 #: Seconds that one step of priority is worth: after this long, a task stands level with a newer one that is
 #: one step more urgent.
 RANK_STEP_S = 900.0
@@ -189,6 +191,12 @@ class Task:
             "source": self.source,
         }
 
+    def as_listed(self) -> dict[str, Any]:
+        """TASK as lists have it: a long description is cut, and `body`, which says it again, is left out."""
+        shown = {**self.as_json(), "description": clipped(self.task_description)}
+        del shown["body"]
+        return shown
+
     @property
     def claim(self) -> Claim | None:
         """The claim that an agent's session holds; a person's has no session."""
@@ -262,6 +270,11 @@ def body_of(description: str) -> str:
     if lines and len(_line(lines[first])) > MAX_TITLE:
         return description.strip()
     return "\n".join(lines[first + 1 :]).strip("\n").rstrip()
+
+
+def clipped(description: str) -> str:
+    """As lists show it."""
+    return description if len(description) <= MOST_LISTED else f"{description[: MOST_LISTED - 1]}…"
 
 
 def described(title: str, body: str) -> str:

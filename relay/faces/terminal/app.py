@@ -174,6 +174,7 @@ class RoomApp:
                 view = self._view
                 if isinstance(frame, Wire) or frame.get("type") not in _QUIET:
                     self._heard.set()
+                view.columns = self._app.output.get_size().columns
                 lines = view.on_wire(frame, now) if isinstance(frame, Wire) else view.on_frame(frame, now)
                 if lines:
                     self._print(lines)

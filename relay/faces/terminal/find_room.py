@@ -32,7 +32,7 @@ class Place:
 
     `transcript` and `lock` are None when only the URL is known: nothing can be written to the transcript then.
     `reserved` are the names that the room would refuse, as far as known here. `start` is the command that starts the
-    room, in backquotes; "" when only the URL is known.
+    room, in backquotes; "" when only the URL is known. `repo` is the room's codebase, None when that is not known.
     """
 
     url: str
@@ -41,11 +41,17 @@ class Place:
     lock: Path | None = None
     reserved: frozenset[str] = RESERVED_NAMES
     start: str = ""
+    repo: Path | None = None
 
     @property
     def files(self) -> str:
         """The folder of the files that messages name; "" when it is not known."""
         return "" if self.lock is None else str(self.lock.parent / FOLDER)
+
+    @property
+    def own_name(self) -> Path | None:
+        """The file that keeps who a person was here at their last visit."""
+        return None if self.lock is None else self.lock.parent / "join_name"
 
     @property
     def history(self) -> Path | None:
@@ -86,7 +92,7 @@ class Finder:
             names = RESERVED_NAMES.union(settings.agent_names)
             start = script("scripts/start.sh", find(self._config, self._environ))
             lock = line_format.lock_path(runtime, transcript)
-            self._local = Place(url, "", transcript, lock, names, start), runtime
+            self._local = Place(url, "", transcript, lock, names, start, settings.repo), runtime
         return self._local
 
 

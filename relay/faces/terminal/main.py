@@ -13,8 +13,10 @@ import getpass
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 
-from relay.faces.terminal.find_room import Finder, PlaceError
+from relay.faces.terminal.find_room import Finder, Place, PlaceError
 
 _EPILOG = """\
 exit code: 0 did it, 1 could not (no answer in time, refused), 2 wrong use.
@@ -34,7 +36,11 @@ def parser() -> argparse.ArgumentParser:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    made.add_argument("--name", default=None, help="who you are in the room (default: $USER)")
+    made.add_argument(
+        "--name",
+        default=None,
+        help="who you are in the room (else as at your last visit, as git has you, or $USER)",
+    )
     made.add_argument(
         "--config",
         metavar="PATH",
@@ -56,12 +62,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         options = made.parse_args(argv)
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else 2
-    name = options.name or os.environ.get("USER") or getpass.getuser()
-    from relay.room.parsing.line_format import is_speaker
-
-    if not is_speaker(name):
-        print(f"{name!r} cannot be a name: 1 to 64 printable characters without [ ]", file=sys.stderr)
-        return 2
     typed = sys.stdin.isatty() and sys.stdout.isatty()
     reads = options.follow or options.last is not None
     posts = options.say is not None or (not reads and not sys.stdin.isatty())
@@ -74,9 +74,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     finder = Finder(options.config, options.url)
     try:
         place = finder.place()
+        name, whence = (options.name, "") if options.name else _own_name(place)
+        from relay.room.parsing.line_format import is_speaker
+
+        if not is_speaker(name):
+            print(f"{name!r} cannot be a name: 1 to 64 printable characters without [ ]", file=sys.stderr)
+            return 2
+        if whence and not reads:
+            print(f"You are {name} here, {whence}; --name says otherwise.", file=sys.stderr)
         if not (posts or reads or options.json) and typed:
             from relay.faces.terminal.app import RoomApp
 
+            _remember(place, name)
             return asyncio.run(RoomApp(finder.place, name, place.history, entries=50).run())
         from relay.faces.terminal import script
 
@@ -94,6 +103,25 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader of our output has gone; Python must not flush it once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+
+
+def _own_name(place: Place) -> tuple[str, str]:
+    """Who a person is that gave no name, and whence that is known."""
+    from relay.access.git_person import git_name
+
+    if place.own_name is not None:
+        with suppress(OSError, ValueError):
+            if known := place.own_name.read_text(encoding="utf-8").strip():
+                return known, "as at your last visit"
+    if signs := git_name(place.repo or Path.cwd(), place.reserved):
+        return signs, "as git's user.name has you"
+    return os.environ.get("USER") or getpass.getuser(), "as your account is called"
+
+
+def _remember(place: Place, name: str) -> None:
+    if place.own_name is not None:
+        with suppress(OSError):
+            place.own_name.write_text(f"{name}\n", encoding="utf-8")
 
 
 def _seconds(text: str) -> float:

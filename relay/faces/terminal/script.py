@@ -19,8 +19,9 @@ from typing import Any
 
 from relay.base.terminal_text import indented, safe_line
 from relay.faces.terminal.client import HISTORY, Down, Frame, Post, Refused, RoomClient, Wire, new_id
+from relay.faces.terminal.entry import entry_lines
 from relay.faces.terminal.find_room import Place
-from relay.faces.terminal.view import entry_lines
+from relay.faces.terminal.wrap import wrapped
 
 _OVER = ("done", "skipped", "dead")
 #: Seconds that a post without `--wait` may take to be acknowledged.
@@ -240,11 +241,10 @@ def _show(entry: dict[str, Any], as_json: bool) -> None:
     if as_json:
         _print(entry)
         return
-    lines = entry_lines(entry, {}, today=datetime.now().astimezone().date())
-    if sys.stdout.isatty():
-        from relay.faces.terminal.wrap import wrapped  # in a pipe no line is broken
-
-        columns = shutil.get_terminal_size().columns
+    # In a pipe no line is broken.
+    columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    lines = entry_lines(entry, {}, today=datetime.now().astimezone().date(), columns=columns)
+    if columns:
         lines = [row for line in lines for row in wrapped(line, columns)]
     print("\n".join("".join(piece for _, piece in line) for line in lines), flush=True)
 

@@ -9,21 +9,21 @@ Pure but for its own state: no clock, no terminal; `now` is Unix time in seconds
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any
 
 from relay.base.durations import clock_time, elapsed
 from relay.base.terminal_text import safe, safe_line
 from relay.faces.terminal import text
 from relay.faces.terminal.client import Frame, Post, Wire
+from relay.faces.terminal.entry import PATIENCE_S, Folding, clock, group_lines, natural
 from relay.faces.terminal.held_locks import HeldLocks
 from relay.faces.terminal.text import Fragments, note
 from relay.faces.terminal.wrap import cropped
 from relay.model import references
 from relay.model.terms import used_in
-from relay.room.parsing.file_names import with_paths
 
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 #: Characters of a running answer that are kept for the live part.
@@ -31,14 +31,6 @@ PREVIEW = 4000
 #: Message ids that are remembered, for their numbers and so that no entry is printed twice.
 REMEMBERED = 20_000
 _OVER = ("done", "skipped", "dead")
-
-
-def clock(ts: str) -> datetime | None:
-    """An entry's time in this machine's zone; None when the text is no time."""
-    try:
-        return datetime.fromisoformat(ts).astimezone()
-    except (ValueError, OverflowError, OSError):
-        return None
 
 
 def seconds(ts: Any, now: float) -> int:
@@ -64,6 +56,8 @@ class RoomView:
     name: str
     #: The folder of the files that messages name; "" = their ids are shown.
     files: str = ""
+    #: Of the terminal.
+    columns: int = 80
     agents: dict[str, dict[str, Any]] = field(default_factory=dict)
     commands: list[dict[str, Any]] = field(default_factory=list)
     people: list[str] = field(default_factory=list)
@@ -80,6 +74,8 @@ class RoomView:
     wire_until: float = 0.0
     _numbers: dict[str, int] = field(default_factory=dict)
     _written: set[str] = field(default_factory=set)
+    _skipped: dict[str, None] = field(default_factory=dict)
+    _fold: Folding = field(default_factory=Folding)
     _explained: set[str] = field(default_factory=set)
     _day: str = ""
     _was: str = "connecting"
@@ -93,7 +89,8 @@ class RoomView:
         if wire.state == before:
             return []
         if wire.state == "live":
-            return [] if before == "connecting" else note("good", "· the room is back")
+            past = self._groups(self._fold.flush())
+            return past if before == "connecting" else [*past, *note("good", "· the room is back")]
         self.streams.clear()
         self.routing.clear()
         self.jobs.clear()
@@ -107,9 +104,14 @@ class RoomView:
     def on_frame(self, frame: Frame, now: float) -> list[Fragments]:
         """Take a frame; the lines to print. A frame of an unknown type is ignored."""
         data = frame.get("data")
+        if frame.get("type") == "entry" and isinstance(data, dict):
+            return self._entry(data, now, past=bool(frame.get("history")))
+        late = self._fold.flush() if now - self._fold.since > PATIENCE_S else []
+        return [*self._groups(late), *self._other(frame, now)]
+
+    def _other(self, frame: Frame, now: float) -> list[Fragments]:
+        data = frame.get("data")
         match frame.get("type"):
-            case "entry" if isinstance(data, dict):
-                return self._entry(data)
             case "receipt" if isinstance(data, dict):
                 return self._receipt(data)
             case "cycle" if isinstance(data, dict):
@@ -149,12 +151,13 @@ class RoomView:
         ts = datetime.fromtimestamp(now).astimezone().isoformat()
         entry = {"id": post.id, "ts": ts, "speaker": self.name, "kind": "human", "body": post.body}
         notice = "the room is down; it is written to the transcript, and answered when the room is back"
-        return [*self._entry(entry), [("class:warn", f"· {notice}")]]
+        shown = [*self._entry(entry, now), *self._groups(self._fold.flush())]
+        return [*shown, [("class:warn", f"· {notice}")]]
 
     # --- one kind of frame each ---------------------------------------------------------------------------
 
-    def _entry(self, entry: dict[str, Any]) -> list[Fragments]:
-        key, number = str(entry.get("id")), _int(entry.get("number"))
+    def _entry(self, entry: dict[str, Any], now: float, *, past: bool = False) -> list[Fragments]:
+        key, number = str(entry.get("id")), natural(entry.get("number"))
         self.streams.pop(entry.get("job"), None)
         known = key in self._numbers
         self._remember(key, number)
@@ -164,9 +167,18 @@ class RoomView:
             self._written.discard(key)
             notice = f"· the room has read what you wrote ({references.message(number)})"
             return note("quiet", notice) if back else []
-        shown = [*self._new_day(entry), *entry_lines(entry, self._numbers, files=self.files)]
-        ours = entry.get("kind") in ("system", "dispatcher", "advisory")
-        return [*shown, *self._explain(str(entry.get("body") or ""))] if ours else shown
+        if _notice(entry) in ("skip", "skipped") and entry.get("in_reply_to") in self._skipped:
+            return []  # its receipt was printed
+        return self._groups(self._fold.take(entry, now, past=past))
+
+    def _groups(self, groups: list[list[dict[str, Any]]]) -> list[Fragments]:
+        shown: list[Fragments] = []
+        for group in groups:
+            shown += self._new_day(group[0])
+            shown += group_lines(group, self._numbers, files=self.files, columns=self.columns)
+            if group[-1].get("kind") in ("system", "dispatcher", "advisory"):
+                shown += self._explain(str(group[-1].get("body") or ""))
+        return shown
 
     def _explain(self, said: str) -> list[Fragments]:
         """One line for each domain word that appears for the first time."""
@@ -199,9 +211,10 @@ class RoomView:
         about = f"{agent}{self._about(job.get('message_id'))}"
         why = f": {reason}" if reason else ""
         if state == "skipped":
+            self._skipped = {**dict([*self._skipped.items()][-200:]), str(job.get("message_id")): None}
             return note("warn", f"· skipped {about}{why}")
         if state == "dead":
-            retry = f"/retry {references.job(_int(job.get('id')))}"
+            retry = f"/retry {references.job(natural(job.get('id')))}"
             return note("bad", f"· failed for good, {about}{why} ({retry})")
         if state == "active" and job.get("heard_at") and not known.get("heard_at"):
             tool = safe_line(str(job.get("heard_after") or ""), 80)
@@ -231,7 +244,7 @@ class RoomView:
         return []
 
     def _stream(self, data: dict[str, Any]) -> None:
-        piece, offset = str(data.get("text") or ""), _int(data.get("offset"))
+        piece, offset = str(data.get("text") or ""), natural(data.get("offset"))
         stream = self.streams.setdefault(data.get("job"), Stream(str(data.get("agent"))))
         if offset == 0 and piece:
             stream.text = ""  # a second attempt starts anew
@@ -258,7 +271,8 @@ class RoomView:
     @property
     def is_moving(self) -> bool:
         """Does the live part change with time alone?"""
-        return bool(self.jobs or self.streams or self.routing or self.posts) or self.wire.state != "live"
+        moves = self.jobs or self.streams or self.routing or self.posts or self._fold.held
+        return bool(moves) or self.wire.state != "live"
 
     def live(self, now: float, columns: int, most: int = 10) -> list[Fragments]:
         """The lines above the input, each within `columns`; at most `most`."""
@@ -298,6 +312,8 @@ class RoomView:
             yield [("class:quiet", f"{spin} who answers{self._about(key)}? · {elapsed(int(now - since_ts))}")]
         if waiting:
             yield [("class:quiet", f"· queued: {', '.join(waiting)}")]
+        for entry in self._fold.held:
+            yield [("class:quiet", f"· {safe_line(str(entry.get('body') or ''), 60)}")]
         for post in self.posts:
             if not post.id:  # else the room has it, and its entry arrives soon
                 what = "not sent yet" if post.waits else "sending"
@@ -344,7 +360,7 @@ def agent_state(agent: dict[str, Any], now: float) -> tuple[str, str]:
     if agent.get("enabled") is False:
         return "class:quiet", "off"
     if agent.get("installed") is False:
-        return "class:warn", "not installed"
+        return "class:warn", "broken" if agent.get("broken") else "not installed"
     if agent.get("paused"):
         return "class:warn", "paused"
     if isinstance(breaker, dict) and breaker.get("state") == "open":
@@ -354,8 +370,13 @@ def agent_state(agent: dict[str, Any], now: float) -> tuple[str, str]:
         return "class:warn", f"rate limited until {clock_time(until.timestamp(), now)}"
     if isinstance(agent.get("running"), dict):
         return "class:working", f"▶ {elapsed(seconds(agent['running'].get('since'), now))}"
-    queued = _int(agent.get("queued"))
+    queued = natural(agent.get("queued"))
     return ("class:quiet", f"{queued} queued") if queued else ("class:good", "✓")
+
+
+def _notice(entry: dict[str, Any]) -> Any:
+    meta = entry.get("meta")
+    return meta.get("notice") if isinstance(meta, dict) else None
 
 
 def _waits_for(agent: dict[str, Any] | None) -> str:
@@ -363,69 +384,11 @@ def _waits_for(agent: dict[str, Any] | None) -> str:
     return f" (waits for {safe_line(str(agent.get('member')), 32)})" if agent and agent.get("away") else ""
 
 
-def entry_lines(
-    entry: dict[str, Any], numbers: Mapping[str, int], *, today: date | None = None, files: str = ""
-) -> list[Fragments]:
-    """An entry as lines of a terminal: the speaker, marks like "unverified", and the body, with every line but the
-    first indented. `numbers`: the messages' numbers, by id. `today` is given by scripts: the entry then has its date
-    where that is another day, and the whole body as it was written, without styles."""
-    speaker, kind = safe_line(str(entry.get("speaker")), 64), entry.get("kind")
-    at, number = clock(str(entry.get("ts"))), _int(entry.get("number"))
-    meta = entry["meta"] if isinstance(entry.get("meta"), dict) else {}
-    marks = [word for word in ("unverified", "history", "truncated", "edited") if meta.get(word)]
-    body = "(deleted)" if meta.get("deleted") else with_paths(str(entry.get("body") or ""), files)
-    if today is not None:
-        day = f"{at:%Y-%m-%d} " if at and at.date() != today else ""
-        suffix = f" ({', '.join(marks)})" if marks else ""
-        first, *rest = safe(body).split("\n")
-        head = f"{day}{f'{at:%H:%M} ' if at else ''}{speaker}{suffix}: {first}"
-        return [[("", head)], *([("", f"  {line}")] for line in rest)]
-    quiet = kind in ("system", "dispatcher")
-    base = {"system": "class:quiet", "dispatcher": "class:quiet", "advisory": "class:warn"}.get(str(kind), "")
-    line: Fragments = [("class:quiet", f"{at:%H:%M} " if at else "  :   ")]
-    line.append((base if quiet else f"bold {text.colour(speaker)}", speaker))
-    asked = numbers.get(str(entry.get("in_reply_to")), 0)
-    notes = [references.message(number)] if number else []
-    notes += [f"to {references.message(asked)}"] if asked else []
-    notes += [*marks, *_given(meta.get("memories")), *_changed(meta.get("worktree"))]
-    line.append(("class:quiet", f" {' · '.join(notes)}" if notes else ""))
-    shown = text.markdown(body, base)
-    if len(shown) == 1:
-        return [[*line, ("", "  "), *shown[0]]]
-    return [line, *([("", "  "), *row] for row in shown)]
-
-
-def _given(told: Any) -> list[str]:
-    """What the answer's agent was given of the room's memory, by its numbers: `was given r3, r14`."""
-    if not isinstance(told, list):
-        return []
-    names = [safe_line(str(memory.get("reference")), 20) for memory in told[:20] if isinstance(memory, dict)]
-    return [f"was given {', '.join(names)}"] if names else []
-
-
-def _changed(told: Any) -> list[str]:
-    """What an answer changed in its worktree: `relay/claude: 3 files +40 -2`."""
-    if not isinstance(told, dict):
-        return []
-    files = _int(told.get("files"))
-    lines = f"+{_int(told.get('insertions'))} -{_int(told.get('deletions'))}"
-    beside = told.get("beside")
-    others = ", ".join(safe_line(str(name), 40) for name in beside) if isinstance(beside, list) else ""
-    with_theirs = f", with what {others} did there at once" if others else ""
-    return [
-        f"{safe_line(str(told.get('branch')), 64)}: {files} file{'s' * (files != 1)} {lines}{with_theirs}"
-    ]
-
-
 def _failed(task: dict[str, Any]) -> str:
     by = f" ({safe_line(str(task['assignee']), 40)})" if task.get("assignee") else ""
     why = f": {safe_line(str(task['error_message']))}" if task.get("error_message") else ""
-    named = references.task(_int(task.get("number")))
+    named = references.task(natural(task.get("number")))
     return f"· task {named} failed{by}, {safe_line(str(task.get('title')), 80)}{why}"
-
-
-def _int(value: Any) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
 
 
 def _dicts(value: Any) -> list[dict[str, Any]]:

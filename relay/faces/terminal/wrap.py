@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable
 from itertools import groupby
 
-from relay.faces.terminal.text import Fragments
+Fragments = list[tuple[str, str]]
 
 #: What a line begins with; its continuation lines are indented by it.
 _LEAD = re.compile(r"\s*(?:[•▏] )?")
@@ -22,16 +22,23 @@ _INDENT = 2
 _CODE = ("class:bar", "│ ")
 
 
-def wrapped(line: Fragments, columns: int) -> list[Fragments]:
-    """`line` as lines of at most `columns`, broken between words."""
+def wide(line: Fragments) -> int:
+    """The columns that a line takes."""
     from prompt_toolkit.utils import get_cwidth  # scripts wrap nothing, and do without this import
 
-    if columns < 10:
+    return sum(get_cwidth(piece) for _, piece in line)
+
+
+def wrapped(line: Fragments, columns: int, *, hangs: bool = True) -> list[Fragments]:
+    """`line` as lines of at most `columns`, broken between words. Further lines are indented if it `hangs`."""
+    from prompt_toolkit.utils import get_cwidth  # as above
+
+    if hangs and columns < 10:
         return [line]
     code = _CODE in line
     signs = [*_signs(line)]
     lead = _LEAD.match("".join(sign for _, sign in signs))
-    indent = min(max(_INDENT, lead.end() if lead else 0), columns // 3)
+    indent = min(max(_INDENT, lead.end() if lead else 0), columns // 3) if hangs else 0
     before = [*_signs(line[: line.index(_CODE) + 1])] if code else [("", " ")] * indent
     lines: list[list[tuple[str, str]]] = []
     row: list[tuple[str, str]] = []

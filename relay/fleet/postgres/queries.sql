@@ -80,3 +80,16 @@ ON CONFLICT (one) DO UPDATE SET version = fleet_picture.version + 1, picture = e
 
 -- name: picture
 SELECT version, picture FROM fleet_picture WHERE version > :known
+
+-- name: files_wanted
+SELECT name FROM settings WHERE starts_with(name, 'fleet_file_wanted:') AND value = '' ORDER BY name
+
+-- name: put_file_part
+INSERT INTO settings (name, value) VALUES (:name, :value) ON CONFLICT (name) DO UPDATE SET value = excluded.value
+RETURNING name
+
+-- name: give_file
+UPDATE settings SET value = :parts WHERE name = :name
+
+-- name: forget_files
+DELETE FROM settings WHERE name >= :prefix AND name < :prefix || '~'

@@ -31,7 +31,7 @@ def question_text(asked: AskedConflict, most: int = MOST_LINES) -> str:
     where = f"`{_plain(part.path)}`" + (f", `{_plain(part.entity)}`" if part.entity else "")
     return "\n".join(
         [
-            f"**Conflict {asked.name}** in {where}: {_plain(part.kind)}. {_state(asked)}",
+            f"**Conflict {asked.name}** in {where}: {_plain(part.kind)}. {how_it_stands(asked)}",
             "",
             _side(question.into_name, question.ours, ours_at),
             *_changes(part.base, part.ours, (base_at, ours_at), most),
@@ -56,7 +56,7 @@ def _choices(asked: AskedConflict, ours: str, theirs: str) -> list[str]:
     ]
 
 
-def _state(asked: AskedConflict) -> str:
+def how_it_stands(asked: AskedConflict) -> str:
     """How far it is."""
     question = asked.question
     apart = f"{question.agent} cannot be merged into {_plain(question.into_name)}"

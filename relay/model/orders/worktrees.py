@@ -35,6 +35,14 @@ class StopApp(OfAgent, InWorktrees, word="/app"):
 
 
 @dataclass(frozen=True)
+class ShowOutput(OfAgent, InWorktrees, word="/app"):
+    """What the setup and the app of an agent's worktree have printed last."""
+
+    def line(self) -> str:
+        return f"{self.word} @{self.agent} output"
+
+
+@dataclass(frozen=True)
 class SetUp(OfAgent, InWorktrees, word="/setup"):
     """Run the setup of an agent's worktree once more."""
 

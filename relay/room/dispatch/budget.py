@@ -58,6 +58,7 @@ class Exhausted:
     what: str
     text: str
     frees_at: float
+    used: float
 
 
 def exhausted(budget: Budget, spent: Spent, now: float) -> Exhausted | None:
@@ -67,6 +68,7 @@ def exhausted(budget: Budget, spent: Spent, now: float) -> Exhausted | None:
             "turns_per_hour",
             f"{spent.turns_hour} of {budget.turns_per_hour} turns in the last hour",
             (spent.oldest_in_hour or now) + HOUR_S,
+            spent.turns_hour,
         )
     if budget.tokens_per_day is not None and spent.tokens >= budget.tokens_per_day:
         return Exhausted(
@@ -75,12 +77,14 @@ def exhausted(budget: Budget, spent: Spent, now: float) -> Exhausted | None:
             f"cache writes {spent.cache_write:,}, output {spent.output:,}; {spent.cache_read:,} cache reads do not "
             "count)",
             (spent.oldest or now) + DAY_S,
+            spent.tokens,
         )
     if budget.usd_per_day is not None and spent.usd >= budget.usd_per_day:
         return Exhausted(
             "usd_per_day",
             f"${spent.usd:.2f} of ${budget.usd_per_day:.2f} in the last day",
             (spent.oldest or now) + DAY_S,
+            spent.usd,
         )
     return None
 

@@ -52,8 +52,9 @@ class Member:
     """An agent of the configuration, the result of its last probe, and what runs its turns.
 
     `agent` is None in a process that runs no turns, and when the agent could not be built (`detail` says why).
-    `timeout_s` limits a turn. `cwd` and `may_edit` hold for a turn without a worktree. `guarded`: the agent asks
-    before each edit. `channel`: how it hears what is said while it works. `limits`: of its account.
+    `broken`: it is not installed since its own file has a fault. `timeout_s` limits a turn. `cwd` and `may_edit` hold
+    for a turn without a worktree. `guarded`: the agent asks before each edit. `channel`: how it hears what is said
+    while it works. `limits`: of its account.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Member:
     effort: str | None = None
     enabled: bool = True
     installed: bool = True
+    broken: bool = False
     detail: str = ""
     fix: str = ""
     version: str = ""

@@ -38,6 +38,11 @@ class TurnHooks:
         main branch into the agent's own. Never raises."""
         return None
 
+    async def bring(self, text: str) -> str:
+        """Have the room's files that a text names by their paths. Which do not come, and why, in words; waited for as
+        long as that takes, and never raises."""
+        return ""
+
     async def processes_ended(self) -> None:
         """A turn's processes have ended and its jobs have not: what they wrote is still the agent's."""
 
@@ -113,6 +118,8 @@ class RunningTurns:
         self.by_agent: dict[str, RunningTurn] = {}
         #: The daemon stops: no turn is interrupted any more, since none begins again.
         self.stopping = False
+        #: This member of a fleet may count as gone soon: turns of agents that others have too wait.
+        self.unsure = False
         self._logs: dict[str, deque[dict[str, str]]] = {}
         #: By agent: the turn that was cancelled between its claim and its start, as `cancel` was called.
         self._cancelled: dict[str, tuple[str, int, float | None, int | None]] = {}

@@ -20,7 +20,7 @@ from relay.log import events
 from relay.log.events import NewEvent
 from relay.model import Kind, Message, SteeringMessage
 from relay.model.inbox import mark_for
-from relay.room.dispatch.running import RunningTurn
+from relay.room.dispatch.running import RunningTurn, TurnHooks
 from relay.room.dispatch.turn_output import takes_main
 from relay.room.dispatch.turns import Plan, message_text
 from relay.room.entries import changes
@@ -76,7 +76,7 @@ async def unheard(tx: Tx, agent: str, after: int) -> list[Message] | None:
     return [await changes.with_new_text(tx, message_of_row(row)) for row in rows]
 
 
-async def feed(store: Store, turn: RunningTurn, *, only_steers: Callable[[], bool]) -> None:
+async def feed(store: Store, turn: RunningTurn, hooks: TurnHooks, only_steers: Callable[[], bool]) -> None:
     """Put what is urgent into the inbox of a turn, from when it can hear until it cannot any more."""
     inbox, agent, after = turn.inbox, turn.plan.agent, turn.plan.shown_number
     await inbox.opened.wait()
@@ -87,7 +87,9 @@ async def feed(store: Store, turn: RunningTurn, *, only_steers: Callable[[], boo
             after = message.number
             if message.id not in turn.told and is_urgent(message, agent, only_steers=only_steers()):
                 turn.told.add(message.id)
-                inbox.put(SteeringMessage(message.id, told([message], turn.plan.policy.files)))
+                text = told([message], turn.plan.policy.files)
+                missing = await hooks.bring(text)
+                inbox.put(SteeringMessage(message.id, f"{text}\n\n{missing}" if missing else text))
         if not messages or len(messages) < MOST:
             inbox.filled.set()
             await turn.news.wait()

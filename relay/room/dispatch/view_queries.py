@@ -54,6 +54,7 @@ async def agents_json(
                 "heard_at": iso(member.heard_at),
                 "paused": bool(member.name in states and states[member.name]["paused"]),
                 "installed": member.installed,
+                "broken": member.broken,
                 "detail": member.detail,
                 "fix": member.fix,
                 "version": member.version,
@@ -66,6 +67,7 @@ async def agents_json(
                     "retry_at": iso(breaker.retry_at),
                 },
                 "parked_until": iso(parked) if parked and parked > now else None,
+                "last": await _last(tx, member.name),
                 "running": _running(turn) if turn is not None else elsewhere.get(member.name),
                 "queued": waiting.get(member.name, 0),
                 "budget": budget.as_json(limits, spent),
@@ -96,6 +98,15 @@ def _running(turn: RunningTurn) -> dict[str, Any]:
         "asked": asked_in_short(asked.speaker, asked.body),
         "tool": turn.tool,
     }
+
+
+async def _last(tx: Tx, agent: str) -> dict[str, Any] | None:
+    """What it worked on last for a person, and until when."""
+    row = await tx.one(Q.last_asked, agent=agent)
+    if row is None:
+        return None
+    asked = asked_in_short(row["speaker"], row["body"])
+    return {"message_id": row["id"], "number": row["number"], "at": iso(row["ended_at"]), "asked": asked}
 
 
 def asked_in_short(speaker: str, body: str) -> dict[str, str]:

@@ -196,7 +196,7 @@ class WorkerPool:
         name = turn.plan.agent
         while True:
             try:
-                await steering.feed(self._store, turn, only_steers=lambda: self._only_steers(name))
+                await steering.feed(self._store, turn, self._hooks, lambda: self._only_steers(name))
                 return
             except Exception as error:
                 log.warning("turn is not told what is urgent", agent=name, error=str(error))
@@ -234,7 +234,7 @@ class WorkerPool:
     async def _claim(self, policy: Policy, now: float) -> Plan | Idle:
         # A read takes no lock; only work to do takes the write lock.
         waiting = await self._store.read(lambda tx: queue.waiting_messages(tx, policy.agent))
-        if not waiting:
+        if not waiting or (policy.shared and self._turns.unsure):
             return Idle()
         recollection = await self._recollect(policy.agent, waiting, now)
         claim = partial(queue.claim_next_dispatch, policy=policy, holder=self._holder, now=now)

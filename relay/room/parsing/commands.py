@@ -75,7 +75,12 @@ def _route(rest: str, agents: Sequence[str]) -> Action:
     return actions.Route(chosen, message)
 
 
-def _retry(rest: str, _agents: Sequence[str]) -> Action:
+def _retry(rest: str, agents: Sequence[str]) -> Action:
+    if rest.lstrip().startswith("@"):
+        chosen = agents_of(rest, agents)
+        if len(chosen) != 1:
+            raise WrongArguments("One agent at a time.")
+        return actions.RetryAll(chosen[0])
     words = rest.lower().replace("# ", "#").split()
     of = words.pop(0) if words and words[0] in ("job", "message") else "any"
     if len(words) > 1:
@@ -214,7 +219,10 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command("/pins", "show what is pinned", "/pins", _bare(actions.ShowPins())),
     Command(
-        "/retry <m or j><number>", "try again what failed: for a message, or one job", "/retry m12", _retry
+        "/retry <m or j><number> | @AGENT",
+        "try again what failed: for a message, one job, or all that an agent did not answer in the last day",
+        "/retry m12",
+        _retry,
     ),
     Command(
         "/cancel @AGENT",
@@ -230,7 +238,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "/stop @AGENT",
-        "end the agent's turn, cancel what waits for it, and start no new one (`/resume` lets it go on)",
+        "end the agent's turn, and start no new one: its messages wait until `/resume`",
         "/stop @CODEX",
         _of_agents(actions.Stop, "Say which agent to stop."),
     ),

@@ -180,6 +180,13 @@ VALUES (:agent, :job, :started_at, :ended_at, :failure, :input_tokens, :cache_wr
 -- name: turns_between
 SELECT * FROM turns WHERE agent = :agent AND started_at < :until AND ended_at > :since ORDER BY started_at DESC LIMIT :limit
 
+-- What a person asked for that an agent worked on last, in one of its last turns.
+-- name: last_asked
+SELECT m.id, m.number, m.speaker, m.body, t.ended_at
+FROM (SELECT job, started_at, ended_at FROM turns WHERE agent = :agent ORDER BY started_at DESC LIMIT 20) t
+JOIN dispatch_queue q ON q.id = t.job JOIN messages m ON m.id = q.message_id
+WHERE m.kind = 'human' AND m.body <> '' ORDER BY t.started_at DESC LIMIT 1
+
 -- name: event_of_message
 SELECT event_id FROM messages WHERE id = :id
 

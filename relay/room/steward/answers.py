@@ -184,7 +184,7 @@ def render_skips(view: StewardView) -> str:
 
 def render_install(view: StewardView) -> str:
     """How each agent that is missing is installed, and how a new one is added."""
-    missing = [agent for agent in view.agents if not agent.installed]
+    missing = [agent for agent in view.agents if not agent.installed and not agent.broken]
     there = [markdown.plain(agent.name) for agent in view.agents if agent.installed]
     lines: list[str] = []
     if missing:
@@ -234,7 +234,8 @@ def no_agent_answer(view: StewardView) -> str:
     here = [a for a in agents if not a.absence]
     groups = (
         ("paused", "`/resume`", [a for a in here if a.enabled and a.installed and a.paused]),
-        ("not installed", "", [a for a in here if a.enabled and not a.installed]),
+        ("not installed", "", [a for a in here if a.enabled and not a.installed and not a.broken]),
+        ("broken", "", [a for a in here if a.enabled and a.broken]),
         ("switched off", "", [a for a in here if not a.enabled]),
         ("away with the machine where it lives", "", [a for a in agents if a.absence]),
     )

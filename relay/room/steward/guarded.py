@@ -8,6 +8,7 @@ from relay.model import actions
 GUARDED = (
     actions.Route
     | actions.Retry
+    | actions.RetryAll
     | actions.Resume
     | actions.TryNow
     | actions.Continue
@@ -70,6 +71,7 @@ OUTSIDE = (
     | actions.StopApp
     | actions.SetUp
     | actions.GiveUpMerge
+    | actions.ShowOutput
 )
 #: Of these: what concerns the one who asks, and no agent.
-OWN = actions.ShowReview | actions.MarkReviewed | actions.ShowSince
+OWN = actions.ShowReview | actions.MarkReviewed | actions.ShowSince | actions.ShowOutput

@@ -40,7 +40,7 @@ from relay.room.journal.values import Job, JobState
 from relay.room.routing import router
 from relay.room.steward import answers
 from relay.room.steward.guarded import GUARDED, OUTSIDE, OWN, QUOTED
-from relay.room.steward.meant import jobs_of, message_of, refuse_deleted
+from relay.room.steward.meant import given_up, jobs_of, message_of, refuse_deleted
 from relay.room.steward.overview import Overview
 from relay.room.steward.tasks import TaskActions
 from relay.store.ports import Tx
@@ -73,7 +73,9 @@ class ActionHandlers:
         """`outside`: by action, what carries out one of `OUTSIDE` that is none of the timeline's; `orders`: by a kind
         of actions, the wing that carries them out."""
         self._roster, self._turns, self._holds = roster, turns, holds
-        self._tasks = TaskActions(board, roster)
+        self._tasks = TaskActions(board, roster, holds)
+        #: As of `TaskActions`.
+        self.sessions = self._tasks.sessions
         self._airspace, self._permissions, self._overview = airspace, permissions, overview
         self._handoffs = handoffs
         self._timeline, self._memory = timeline, memory
@@ -134,6 +136,9 @@ class ActionHandlers:
                 return await self.route(tx, await message_of(tx, number), list(agents), order)
             case actions.Retry(number, of):
                 return await self.retry(tx, await jobs_of(tx, number, of), order)
+            case actions.RetryAll(agent):
+                missed = await given_up(tx, [agent], order.now)
+                return await self.retry(tx, [job for job, _ in reversed(missed)], order)
             case actions.Cancel(agents):
                 return await self.cancel(tx, agents, order)
             case actions.Pause(agents):
@@ -273,7 +278,9 @@ class ActionHandlers:
             waits += [f"{job.agent}: {prospect.why}."] if prospect.why else []
         if not tried:
             raise Refusal(" ".join(dict.fromkeys(refused)), "`/who` shows how the agents are.")
-        return Result(" ".join([f"Trying again: {listed(tried)}.", *dict.fromkeys([*waits, *refused])]))
+        names = list(dict.fromkeys(tried))
+        many = f" ({len(tried)} messages)" if len(tried) > len(names) else ""
+        return Result(" ".join([f"Trying again: {listed(names)}{many}.", *dict.fromkeys([*waits, *refused])]))
 
     async def try_now(self, tx: Tx, agents: Sequence[str], order: Order) -> Result:
         """The one attempt of an open circuit, at once: with the latest message that the agent could not answer."""
@@ -310,8 +317,11 @@ class ActionHandlers:
         member = self._roster.members.get(policy.agent)
         return await queue.prospect(tx, policy, order.now, absence=member.absence if member else "")
 
-    async def cancel(self, tx: Tx, agents: Sequence[str], order: Order) -> Result:
-        """End running turns, and skip what waits behind them: those of what was said before the command."""
+    async def cancel(
+        self, tx: Tx, agents: Sequence[str], order: Order, *, waiting_too: bool = True
+    ) -> Result:
+        """End running turns, and (`waiting_too`) skip what waits behind them: those of what was said before the
+        command."""
         active = await tx.all(Q.active_jobs)
         # An agent that was taken out of the configuration may still be at work.
         self._known([name for name in agents if all(row["agent"] != name for row in active)], none=True)
@@ -327,7 +337,7 @@ class ActionHandlers:
             if held:
                 job = held[-1]
                 running.append(Ending(name, order.by, job["id"], job["started_at"], order.message.number))
-            for row in before[len(held) :]:
+            for row in before[len(held) :] if waiting_too else ():
                 await ledger.change_job(
                     tx,
                     Job.of_row(row),
@@ -347,17 +357,17 @@ class ActionHandlers:
         return Result(f"{text[0].upper()}{text[1:]}.", cancel=tuple(running))
 
     async def stop(self, tx: Tx, agents: Sequence[str], order: Order) -> Result:
-        """End running turns, skip what waits, and give these agents no new turn."""
+        """End running turns, and give these agents no new turn: what waits goes on waiting."""
         names = self._known(agents)
         await self.pause(tx, names, order)
         try:
-            done = await self.cancel(tx, names, order)
+            done = await self.cancel(tx, names, order, waiting_too=False)
         except Refusal:
-            # Nothing runs and nothing waits: then it is only kept from beginning anew.
+            # Nothing runs: then it is only kept from beginning anew.
             done = Result("")
         ended = f" {done.text}" if done.text else ""
         again = f"/resume {' '.join(f'@{name}' for name in names)}"
-        text = f"{order.by} stopped {listed(names)}.{ended} New messages wait until `{again}`."
+        text = f"{order.by} stopped {listed(names)}.{ended} Messages wait until `{again}`."
         return Result(text, cancel=done.cancel)
 
     async def pause(self, tx: Tx, agents: Sequence[str], order: Order) -> Result:

@@ -14,6 +14,10 @@ from relay.room.steward.view import AgentView, JobView, LockView, StewardView, T
 
 #: Lines of a list that an answer shows.
 SHOWN = 8
+#: Characters of what an agent was asked that a line about it has.
+ASKED = 80
+#: The names that a message begins with.
+_NAMED = re.compile(r"(?:\s*@[\w-]+[,:]?)+\s*")
 
 
 def lock(lock: LockView) -> str:
@@ -45,6 +49,7 @@ def lacking(agent: AgentView) -> str:
     """What an agent that is not installed lacks, and the command that mends it."""
     # A local model's program may well be installed; what it lacks is in the detail.
     what = "is not available" if agent.kind == "ollama" else "is not installed"
+    what = "is broken" if agent.broken else what
     detail = f" ({sentence(agent.detail).rstrip('.')})" if agent.detail else ""
     program = agent.program
     fix = agent.fix or (program.install if program else "")
@@ -90,7 +95,7 @@ def _condition(agent: AgentView) -> str:
     if not agent.enabled:
         return "is switched off in the configuration"
     if agent.paused:
-        return f"is paused: `/resume @{agent.name}`"
+        return f"is paused: `/resume @{agent.name}`{_at_rest(agent)}"
     hindered = hindrance(agent)
     if hindered:
         return hindered
@@ -103,7 +108,19 @@ def _condition(agent: AgentView) -> str:
             else ", hears with its next turn"
         )
         return f"has worked on {message(agent.running.message)} for {so_far}{how}{waits}"
-    return f"is ready{waits}"
+    return f"is ready{waits}{_at_rest(agent)}"
+
+
+def _at_rest(agent: AgentView) -> str:
+    """What an agent that waits for work did last, and which tasks it has."""
+    last, tasks = agent.last, ", ".join(references.task(number) for number in agent.tasks[:5])
+    parts = [f"has {tasks}"] if tasks else []
+    if last is not None:
+        named = _NAMED.match(last.text)
+        asked = (last.text[named.end() :] if named else last.text) or last.text
+        shown = asked if len(asked) <= ASKED else f"{asked[: ASKED - 1]}…"
+        parts.append(f"last: {plain(shown)} ({message(last.message)}), {rough_duration(last.ago_s)} ago")
+    return "".join(f"; {part}" for part in parts)
 
 
 def hindrance(agent: AgentView) -> str:

@@ -1,11 +1,18 @@
-"""What people mean by a number: a message, or jobs."""
+"""What people mean by a number, or by an agent's name: a message, or jobs."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from relay.log.encoding import dumps
 from relay.model import STEWARD, Message, Refusal, references
+from relay.room.dispatch.budget import DAY_S
 from relay.room.journal.ledger import Q
-from relay.room.journal.values import Job, message_of_row
+from relay.room.journal.values import Job, JobState, message_of_row
 from relay.store.ports import Tx
+
+#: Jobs that ended badly, among which those are that nobody took up.
+MOST_JOBS = 100
 
 
 async def message_of(tx: Tx, number: int) -> Message:
@@ -41,3 +48,28 @@ async def jobs_of(tx: Tx, number: int, of: str) -> list[Job]:
             "`/queue` shows the jobs.",
         )
     return [Job.of_row(row)]
+
+
+async def given_up(tx: Tx, agents: Collection[str], now: float) -> list[tuple[Job, Message]]:
+    """What these agents were asked in the last day and will not answer by themselves, with its message, the newest
+    first: of the last 100 jobs that ended badly, those that nobody cancelled and no other agent took over."""
+    found = []
+    for job in [Job.of_row(row) for row in await tx.all(Q.last_skips, limit=MOST_JOBS)]:
+        if job.agent not in agents or now - (job.ended_at or job.created_at) > DAY_S:
+            continue
+        if job.error_class in ("cancelled", "not_configured") or job.folded_into is not None:
+            continue
+        rows = await tx.all(Q.messages_by_ids, ids=dumps([job.message_id]))
+        if not rows or await taken_over(tx, job):
+            continue
+        message = message_of_row(rows[0])
+        if "deleted" not in message.meta:
+            found.append((job, message))
+    return found
+
+
+async def taken_over(tx: Tx, job: Job) -> bool:
+    """Does another agent answer the job's message by now, or has one?"""
+    others = [Job.of_row(row) for row in await tx.all(Q.jobs_of_message, message_id=job.message_id)]
+    taken = (JobState.PENDING, JobState.ACTIVE, JobState.FAILED, JobState.DONE)
+    return any(other.id > job.id and other.state in taken for other in others)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from relay.base.durations import parse_iso
@@ -22,6 +23,7 @@ from relay.room.steward.view import (
     BudgetView,
     DispatcherView,
     JobView,
+    LastView,
     LockView,
     RunningView,
     StewardView,
@@ -71,10 +73,18 @@ class Overview:
         for row in await tx.all(Q.messages_by_ids, ids=dumps(list(numbers))):
             numbers[row["id"]] = row["number"]
         here = self._here()
+        tasks = [task.as_json() for task in await self._board.list(tx)]
+        own: dict[str, list[int]] = {}
+        for task in tasks:
+            if task["status"] != "done":
+                own.setdefault(task["assignee"] or "", []).append(task["number"])
         return StewardView(
-            agents=tuple(self._agent_view(agent, now, here) for agent in agents),
+            agents=tuple(
+                replace(self._agent_view(agent, now, here), tasks=tuple(own.get(agent["name"], ())))
+                for agent in agents
+            ),
             people=self._people(here),
-            tasks=_task_views([task.as_json() for task in await self._board.list(tx)]),
+            tasks=_task_views(tasks),
             locks=tuple(_lock_view(lock, now) for lock in await self._holds.locks(tx)),
             visitors=tuple(
                 VisitorView(
@@ -148,7 +158,7 @@ def _lock_view(lock: Mapping[str, Any], now: float) -> LockView:
 
 
 def _agent_view(agent: Mapping[str, Any], now: float, member: str, program: Program | None) -> AgentView:
-    turn, meters = agent["running"], agent["budget"].items()
+    turn, last, meters = agent["running"], agent["last"], agent["budget"].items()
     return of_row(
         AgentView,
         agent,
@@ -163,6 +173,8 @@ def _agent_view(agent: Mapping[str, Any], now: float, member: str, program: Prog
             BudgetView(_BUDGETS[key], meter["used"], meter["limit"]) for key, meter in meters if meter
         ),
         hears=agent["channel"]["hears"] == Hears.BOUNDARY,
+        tasks=(),
+        last=last and LastView(last["number"], last["asked"]["text"], _since(last["at"], now)),
         running=turn and RunningView(turn["number"], _since(turn["since"], now)),
     )
 

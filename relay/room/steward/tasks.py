@@ -17,14 +17,16 @@ from relay.log import events
 from relay.model import Board, Kind, Refusal, actions, references
 from relay.model.actions import Field
 from relay.model.orders.board import NOTHING
-from relay.model.ports import BoardTask
+from relay.model.ports import BoardTask, Holds
 from relay.room.advisory_voice import RoomVoice
 from relay.room.dispatch.permissions import code_span
 from relay.room.dispatch.roster import Roster
 from relay.room.journal import ledger
+from relay.room.journal.admitting import IDLE
 from relay.room.journal.ledger import NewMessage, Q
 from relay.room.journal.orders import Order, Result
 from relay.room.journal.values import Job, JobState
+from relay.room.journal.visitors import reached, told_waits, visitors
 from relay.room.parsing import commands
 from relay.room.routing.choice import choice
 from relay.room.steward import markdown
@@ -43,6 +45,11 @@ class TaskActions:
 
     board: Board
     roster: Roster
+    holds: Holds
+
+    async def sessions(self, tx: Tx) -> Mapping[str, str]:
+        """People's own sessions, which can be given a task too (docs/attach.md), and what each does."""
+        return reached(visitors(await self.holds.sessions(tx), self.roster.members))
 
     async def carry_out(self, tx: Tx, action: actions.OfBoard, order: Order) -> Result:
         """Raises Refusal, with nothing changed."""
@@ -114,6 +121,8 @@ class TaskActions:
         whose = {**_whose(order), "cause": [*order.cause, event.id]}
         change = await self.board.give(tx, number, name, (message.id, message.number), **whose)
         waits = f" {name} has {load} message{'s' * (load != 1)} before it." if load else ""
+        if (await self.sessions(tx)).get(name) == IDLE:
+            waits += f" {told_waits([name], message.number)}"
         return f"{order.by} {change.summary()} ({references.message(message.number)}).{waits}"
 
     async def _not_at_it(self, tx: Tx, task: BoardTask) -> None:
@@ -137,7 +146,11 @@ class TaskActions:
             why = "; ".join(f"{name}: {reason}" for name, reason in chosen.refused.items())
             raise Refusal(f"No agent can begin with it: {why or 'the room has none'}.", "`/who` shows them.")
         if agent not in self.roster.members:
-            have = ", ".join(self.roster.names) or "none"
+            sessions = await self.sessions(tx)
+            name = next((each for each in sessions if each.casefold() == agent.casefold()), None)
+            if name is not None:
+                return name, len(await tx.all(Q.open_jobs_of_agent, agent=name))
+            have = ", ".join((*self.roster.names, *sessions)) or "none"
             raise Refusal(f"There is no agent {agent}.", f"The room has: {have}.")
         if agent in chosen.refused:
             able = f"`{actions.Give((1,)).word} … any` gives it to whoever is free." if chosen.names else ""

@@ -34,6 +34,15 @@ class RunningView:
 
 
 @dataclass(frozen=True, slots=True)
+class LastView:
+    """What an agent worked on last for a person: the message, how it begins, and how long ago that ended."""
+
+    message: int
+    text: str
+    ago_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class AgentView:
     """`detail` and `fix` as the probe gave them; `breaker` is closed, open or half_open, and `retry_in_s` the
     time until an open one lets an attempt through; `parked_s` the rest of a rate limit, 0 for none."""
@@ -42,6 +51,8 @@ class AgentView:
     kind: str = "command"
     preset: str = ""
     installed: bool = True
+    #: What it lacks is no program: its own file has a fault.
+    broken: bool = False
     detail: str = ""
     fix: str = ""
     enabled: bool = True
@@ -51,6 +62,9 @@ class AgentView:
     parked_s: float = 0.0
     budgets: tuple[BudgetView, ...] = ()
     running: RunningView | None = None
+    last: LastView | None = None
+    #: The open tasks of the board that are its own, by their numbers.
+    tasks: tuple[int, ...] = ()
     queued: int = 0
     #: Does it hear what is urgent while it works?
     hears: bool = False

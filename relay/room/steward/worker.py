@@ -223,7 +223,11 @@ class Steward:
         agents = dict.fromkeys([*self._roster.names, *self._turns.by_agent])
         parsed = commands.parse(message.body, agents)
         if isinstance(parsed, commands.Problem):
-            raise Refusal(parsed.text)
+            # A task is all that a command gives to a person's own session.
+            given = commands.parse(message.body, (*agents, *await self._handlers.sessions(tx)))
+            if not isinstance(given, actions.Give):
+                raise Refusal(parsed.text)
+            return given
         return parsed
 
     async def _end(

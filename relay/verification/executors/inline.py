@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from relay.checks.results import Check, CheckResult, State
 from relay.checks.sandbox import bubblewrap, in_sandbox
 from relay.checks.tree_command import Start, TreeCommand, in_background
 from relay.git.run import Git, GitError
+from relay.model import Refusal
 from relay.verification.executors.executor import Ended, Run, failed_to_run
 from relay.verification.policies import Policy
 from relay.verification.verification import Outcome
@@ -31,9 +33,17 @@ _STATES = {
 }
 
 
+#: Gives variables that name ports, which nobody else has until it is left. Raises OSError, Refusal.
+Lend = Callable[[], AbstractAsyncContextManager[Mapping[str, str]]]
+
+
+def no_ports() -> AbstractAsyncContextManager[Mapping[str, str]]:
+    return nullcontext[Mapping[str, str]]({})
+
+
 class InlineExecutor:
     """`folder`: where trees are exported, this one's alone; `hidden`: what no sandboxed program may read. `environ`:
-    the variables of this process."""
+    the variables of this process; `lend`: gives a run ports of its own as variables."""
 
     def __init__(
         self,
@@ -42,8 +52,9 @@ class InlineExecutor:
         *,
         at_once: int = AT_ONCE,
         environ: Mapping[str, str] | None = None,
+        lend: Lend = no_ports,
     ) -> None:
-        self._folder, self._hidden = folder, tuple(hidden)
+        self._folder, self._hidden, self._lend = folder, tuple(hidden), lend
         self._environ = os.environ if environ is None else environ
         self._free = asyncio.Semaphore(at_once)
 
@@ -70,10 +81,16 @@ class InlineExecutor:
         check = Check(policy.name, run.argv, policy.timeout_s, env=policy.env)
         async with self._free:
             try:
-                done = await command.run(
-                    check, run.tree, wrap=wrap if sandboxed else None, watch=run.watch, start=start
-                )
-            except (GitError, OSError) as error:
+                async with self._lend() as ports:
+                    done = await command.run(
+                        check,
+                        run.tree,
+                        wrap=wrap if sandboxed else None,
+                        watch=run.watch,
+                        start=start,
+                        env=ports,
+                    )
+            except (GitError, OSError, Refusal) as error:
                 return failed_to_run(f"it could not be carried out: {error}")
         ended = ended_of(done)
         return replace(ended, sandboxed=sandboxed) if done.state is not State.NOT_RUN else ended

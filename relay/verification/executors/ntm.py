@@ -23,7 +23,7 @@ from relay.base.child_process import STDOUT, Exit
 from relay.checks.tree_command import Process, to_the_end
 from relay.code.workers.frames import encoded, receive
 from relay.verification.executors.executor import Ended, Run, failed_to_run
-from relay.verification.executors.inline import AT_ONCE, InlineExecutor
+from relay.verification.executors.inline import AT_ONCE, InlineExecutor, Lend, no_ports
 from relay.verification.executors.tmux_server import TmuxServer, socket_of
 
 #: Seconds until a window whose process does not speak is given up.
@@ -34,7 +34,7 @@ _START = "import sys; sys.path.insert(0, {home!r}); from relay.verification.exec
 
 
 class TmuxExecutor:
-    """`folder`, `hidden`, `environ`: as `InlineExecutor` has them. One tmux server for a folder."""
+    """`folder`, `hidden`, `environ`, `lend`: as `InlineExecutor` has them. One tmux server for a folder."""
 
     def __init__(
         self,
@@ -43,8 +43,9 @@ class TmuxExecutor:
         *,
         at_once: int = AT_ONCE,
         environ: Mapping[str, str] | None = None,
+        lend: Lend = no_ports,
     ) -> None:
-        self._runs = InlineExecutor(folder, hidden, at_once=at_once, environ=environ)
+        self._runs = InlineExecutor(folder, hidden, at_once=at_once, environ=environ, lend=lend)
         self.server = TmuxServer(socket_of(folder))
 
     async def run(self, run: Run) -> Ended:

@@ -91,16 +91,17 @@ async def _over(tx: Tx, entry: Entry) -> Json:
 async def said(tx: Tx) -> str:
     """The queue for people, as markdown."""
     entries = await journal.open_entries(tx)
-    lines = [_line(entry) for entry in entries]
+    lines = [f"- {entry_words(entry)}" for entry in entries]
     ended: Sequence[Entry] = await journal.newest_ended(tx, 5)
     if not entries:
         lines.append("Nothing is in the landing queue. `/land @AGENT` puts a branch into it.")
     if ended:
-        lines += ["", "Last:", *(_line(entry) for entry in ended)]
+        lines += ["", "Last:", *(f"- {entry_words(entry)}" for entry in ended)]
     return "\n".join(lines)
 
 
-def _line(entry: Entry) -> str:
+def entry_words(entry: Entry) -> str:
+    """How an entry stands, without a full stop. Pure."""
     where = {
         EntryState.ASKED: "waits",
         EntryState.WAITING: "waits",
@@ -112,4 +113,4 @@ def _line(entry: Entry) -> str:
     if entry.verification is not None and entry.state is not EntryState.WAITING:
         where += f" ({references.verification(entry.verification)})"
     why = entry.note or entry.reason
-    return f"- {entry.agent} {where}" + (f": {why}" if why else "")
+    return f"{entry.agent} {where}" + (f": {why}" if why else "")

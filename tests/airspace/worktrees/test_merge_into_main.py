@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import re
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
-from relay.airspace.worktrees.commit_message import WorkSummary
+from relay.airspace.worktrees.commit_message import Asked, WorkSummary
 from relay.airspace.worktrees.merging.proposal import MergeOptions
 from relay.airspace.worktrees.view import rows
 from relay.model import Refusal
@@ -52,7 +53,7 @@ async def test_the_person_commits_and_the_agent_is_the_author(tmp_path: Path) ->
     one = await room(repo, "A")
     told(
         one,
-        requests=("@A please add a total to the cart. It must round.",),
+        requests=(Asked("@A please add a total to the cart. It must round."),),
         answer=DID,
     )
     write(one.at("A"), {"a.py": "agent\n" + lines(2, 20)})
@@ -95,6 +96,40 @@ async def test_a_commit_names_the_event_that_it_comes_of(tmp_path: Path, squash:
         timeline = ["TimeWarp-Agent-Id: A", f"TimeWarp-Snapshot-Id: {tree}"]
         others = ["Co-authored-by: Ann <ann@example.org>"] if named == "main" else []
         assert told == [*others, *timeline]
+
+
+async def test_what_a_branch_would_undo_of_what_another_landed_is_said(tmp_path: Path) -> None:
+    """git merges it cleanly where the branch has the landed commit, and wrote the file as it was before."""
+    repo = repository(tmp_path / "repo")
+    knows(repo)
+    one = await room(repo, "A", "B", "C")
+    write(one.at("B"), {"a.py": lines(1, 10) + "never negative\n" + lines(11, 20)})
+    landed = (await one.actions.merge("B", "ann"))["commit"]
+
+    async def undoes(agent: str) -> tuple[str, list[Mapping[str, str]]]:
+        for worktree in one.registry.worktrees.values():
+            worktree.mark_stale(None)
+        await one.look()
+        row = next(row for row in (await rows(one.registry))[0] if row["agent"] == agent)
+        return row["merges"], row["undoes"]
+
+    # From before: whatever it writes, git keeps what has landed since.
+    write(one.at("A"), {"a.py": "first\n" + lines(2, 20)})
+    assert await undoes("A") == ("clean", [])
+    # It has the landed commit, and writes the whole file as it remembers it.
+    git(one.at("C"), "merge", "-q", "--ff-only", "main")
+    write(one.at("C"), {"a.py": lines(1, 19) + "last\n", "more.py": "x\n"})
+    told = {"agent": "B", "path": "a.py", "commit": landed}
+    assert await undoes("C") == ("clean", [told])
+    # With the line, and whatever else, it undoes nothing; so does one that changes what stood there.
+    write(one.at("C"), {"a.py": lines(1, 10) + "never negative\n" + lines(11, 19) + "last\n"})
+    assert await undoes("C") == ("clean", [])
+    write(one.at("C"), {"a.py": lines(1, 10) + "not below zero\n" + lines(11, 20)})
+    assert await undoes("C") == ("clean", [])
+    # A merge that is settled by the own side.
+    git(one.at("A"), "commit", "-qam", "first")
+    git(one.at("A"), "merge", "-q", "-s", "ours", "-m", "merge", "main")
+    assert await undoes("A") == ("clean", [told])
 
 
 async def test_the_persons_own_configuration_counts(tmp_path: Path) -> None:
@@ -155,7 +190,7 @@ async def test_what_is_shown_is_what_is_committed(tmp_path: Path, method: str) -
     repo = repository(tmp_path / "repo")
     knows(repo)
     one = await room(repo, "A")
-    told(one, requests=("Add a total",), answer="Done.")
+    told(one, requests=(Asked("Add a total"),), answer="Done.")
     commit(one.at("A"), {"a.py": "x\n"}, "Begin\n\nCo-authored-by: Bo <bo@example.net>")
     git(one.at("A"), "commit", "-q", "--allow-empty", "--author=Cy <cy@example.net>", "-m", "More")
     write(one.at("A"), {"b.py": "open\n"})

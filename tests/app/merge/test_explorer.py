@@ -96,10 +96,10 @@ async def test_main_untouched_until_merge(opened: Open) -> None:
     before, merges = room.state_of_main(), list[str]()
     real = room.explorer._parts.merge
 
-    async def merge(run: VariantRun, at: str, by: str, text: str, seen: str) -> tuple[str, str]:
+    async def merge(run: VariantRun, at: str, by: str, text: str, seen: str, taken: bool) -> tuple[str, str]:
         assert room.state_of_main() == before
         merges.append(run.name)
-        return await real(run, at, by, text, seen)
+        return await real(run, at, by, text, seen, taken)
 
     room.merge = merge
     await room.restart()
@@ -168,6 +168,23 @@ async def test_a_variant_that_fails_or_changes_nothing_says_so(opened: Open) -> 
 
 
 @SQLITE
+async def test_what_the_room_goes_by_is_merged_only_where_a_person_took_it(opened: Open) -> None:
+    more = "pathlib.Path('policies').mkdir(); pathlib.Path('policies/all.yaml').write_text('- {name: unit}')"
+    room = await opened({**AGENTS, "CAT": writes("memory = 1\n", more)})
+    before = room.git("rev-parse", "main")
+    await room.order(FILE + TESTED + "auto_select: highest_score\n")
+    waiting = await room.explorer.go(1)
+    assert (waiting.state, waiting.winner) == (State.WAITING, "in-memory")
+    assert "does not land by itself: it changes what this room itself goes by" in waiting.trouble
+    assert "policies/all.yaml" in waiting.trouble and "A person who has looked at it" in waiting.trouble
+    assert room.git("rev-parse", "main") == before and not (room.folder / "cache.py").exists()
+    # An agent is no person, whatever it takes.
+    for by, state in (("AVA", State.WAITING), ("ann", State.DONE)):
+        await room.store.write(lambda tx, by=by: orders.take(tx, 1, "in-memory", by=by))
+        assert (await room.explorer.go(1)).state is state
+    assert (room.folder / "policies" / "all.yaml").is_file()
+
+
 async def test_with_nothing_to_take_it_ends(opened: Open) -> None:
     broken = agent("raise SystemExit(3)")
     room = await opened({"AVA": broken, "BEN": broken, "CAT": {**broken, "cmd": ["/nowhere/program"]}})
@@ -185,9 +202,11 @@ async def test_with_nothing_to_take_it_ends(opened: Open) -> None:
 async def test_a_winner_that_conflicts_waits_for_people(opened: Open) -> None:
     room = await opened()
 
-    async def meanwhile(run: VariantRun, at: str, by: str, text: str, seen: str) -> tuple[str, str]:
+    async def meanwhile(
+        run: VariantRun, at: str, by: str, text: str, seen: str, taken: bool
+    ) -> tuple[str, str]:
         commit(room.folder, {"cache.py": "theirs = 1\n"})
-        return await real(run, at, by, text, seen)
+        return await real(run, at, by, text, seen, taken)
 
     real, room.merge = room.explorer._parts.merge, meanwhile
     room.explorer._parts = replace(room.explorer._parts, merge=meanwhile)
@@ -259,8 +278,10 @@ def _kill(room: ExplorationRoom, when: str) -> None:
     if when == "merged":
         real = explorer._parts.merge
 
-        async def merge(run: VariantRun, at: str, by: str, text: str, seen: str) -> tuple[str, str]:
-            await real(run, at, by, text, seen)
+        async def merge(
+            run: VariantRun, at: str, by: str, text: str, seen: str, taken: bool
+        ) -> tuple[str, str]:
+            await real(run, at, by, text, seen, taken)
             raise Killed
 
         explorer._parts = replace(explorer._parts, merge=merge)
@@ -344,11 +365,11 @@ async def test_what_relay_joins_is_shown_before_a_person_takes_it(opened: Open) 
     await room.explorer.go(1)
     calls: list[str] = []
 
-    async def merge(run: VariantRun, at: str, by: str, text: str, seen: str) -> tuple[str, str]:
+    async def merge(run: VariantRun, at: str, by: str, text: str, seen: str, taken: bool) -> tuple[str, str]:
         calls.append(seen)
         if seen != "a" * 40:
             raise NotSeen("a" * 40, "+joined", "no test is configured")
-        return await real(run, at, by, text, seen)
+        return await real(run, at, by, text, seen, taken)
 
     real = room.explorer._parts.merge
     room.explorer._parts = replace(room.explorer._parts, merge=merge)

@@ -32,6 +32,7 @@ ACTIONS = (
     actions.TryNow(("AVA",)),
     actions.Route(("BEN",), 12),
     actions.Retry(7, "job"),
+    actions.RetryAll("BEN"),
     actions.MoveTask(5, actions.Status.PENDING),
     actions.Cancel(("AVA",)),
     actions.Continue(),

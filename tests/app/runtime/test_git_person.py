@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from relay.app.runtime.git_person import git_person
+from relay.access.git_person import git_person
 
 
 @pytest.mark.parametrize(

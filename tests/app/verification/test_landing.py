@@ -325,12 +325,12 @@ async def test_the_winner_of_an_exploration_is_verified_where_landing_is_require
     place.have(policy("unit", RED))
     run = VariantRun(1, "fast", 0, "AVA", branch="variant")
     with pytest.raises(Refusal, match="no room runs"):
-        await merge_by_git(place.registry)(run, good, "ann", "Take it", "")
+        await merge_by_git(place.registry)(run, good, "ann", "Take it", "", True)
     take = merge_by_git(place.registry, place.verifier.must_pass)
     with pytest.raises(Refusal, match=r"It is not merged: unit failed \(exit code 1\)"):
-        await take(run, bad, "ann", "Take it", "")
+        await take(run, bad, "ann", "Take it", "", True)
     assert place.main("app.py") == "def total():\n    return 1"
-    merged, into = await take(run, good, "ann", "Take it", "")
+    merged, into = await take(run, good, "ann", "Take it", "", True)
     assert (into, merged) == ("main", git(place.folder, "rev-parse", "main"))
     assert place.main("app.py") == "fine = 1" and (place.folder / "app.py").read_text() == "fine = 1\n"
 

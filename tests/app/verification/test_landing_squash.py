@@ -106,7 +106,11 @@ async def test_a_line_in_an_agents_message_lands_nobody(open_place: Open) -> Non
     for agent in ("AVA", "BEN"):
         await squash(place, agent)
     assert await place.queue.step()
-    assert forged in git(place.folder, "log", "-1", "--format=%B", "main").splitlines()
+    # Of what work it is made, relay alone says.
+    told = git(place.folder, "log", "-1", "--format=%B", "main").splitlines()
+    assert [line.split()[1] for line in told if line.startswith("Squashed-From")] == [
+        (await place.entry(1)).at_commit
+    ]
     await place.queue.drain()
     ava, ben = await place.entry(1), await place.entry(2)
     assert (ava.state, ben.state, forged.split()[1]) == (LANDED, LANDED, ben.at_commit)

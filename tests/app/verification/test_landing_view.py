@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from relay.app.verification import live_output
-from relay.app.verification.live_output import LiveOutput
+from relay.app.worktrees import live_output
+from relay.app.worktrees.live_output import LiveOutput
 from relay.faces.landing import LandingView
 from relay.model import Caller, Refusal
 from relay.verification.landing.service import Landings

@@ -308,7 +308,7 @@ def test_the_command_says_each_figure_beside_its_target_and_definition(
     code, out, _ = relay()
     assert code == 0 and out.startswith("Metrics since the beginning of the log\n")
     rows = [" ".join(line.split()) for line in out.splitlines()]
-    assert "Lock conflicts 2 target 0 missed n = 6 merges tried" in rows
+    assert "Merge conflicts 2 target 0 missed n = 6 merges tried" in rows
     assert "Mean time to verify 1 min 52 s target < 5 min met n = 4 verifications" in rows
     assert "First-pass rate 33.3 % target > 80 % missed n = 6 changes" in rows
     assert "US dollars a landed change $0.75 n = 2 landed changes" in rows

@@ -6,7 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from relay.airspace.worktrees.commit_message import BranchCommit, WorkSummary, asked_of, proposed_message
+from relay.airspace.worktrees.commit_message import (
+    Asked,
+    BranchCommit,
+    WorkSummary,
+    asked_of,
+    proposed_message,
+)
 from relay.app.wiring.worktree_room import StoredWorktreeRoom
 from relay.coordination.writes.fencing import LockCheck
 from relay.log.events import Lane
@@ -54,7 +60,9 @@ async def test_it_is_of_the_time_and_the_hands_of_the_work(tmp_path: Path) -> No
     try:
         await store.write(work)
         assert await StoredWorktreeRoom(store, LockCheck()).summary("AVA", T0) == WorkSummary(
-            ("task 1", "task 2"), ("@AVA round the totals", "@AVA and test it"), "Tested, and it holds."
+            ("task 1", "task 2"),
+            (Asked("@AVA round the totals", 5), Asked("@AVA and test it", 7)),
+            "Tested, and it holds.",
         )
         assert await StoredWorktreeRoom(store, LockCheck()).summary("BEN", T0) == WorkSummary()
     finally:
@@ -69,26 +77,56 @@ LONG = "Make every total of the cart and of the invoice round to cents by banker
     ("squash", "about", "commits", "dirty", "message"),
     [
         (True, WorkSummary(), ["Add x"], False, "Add x\n\nbody\n"),
-        (False, WorkSummary(requests=("no",)), ["Add x"], False, "Merge relay/a: Add x\n"),
-        (True, WorkSummary(requests=("@A, could you please fix the cart?",)), [], True, "Fix the cart\n"),
-        (True, WorkSummary(("Task",), ("go on",), "Done."), [], True, "Go on\n"),
+        (False, WorkSummary(requests=(Asked("no"),)), ["Add x"], False, "Merge relay/a: Add x\n"),
         (
             True,
-            WorkSummary(("Fix totals now",), ("x y",), "Done."),
+            WorkSummary(requests=(Asked("@A, could you please fix the cart?"),)),
+            [],
+            True,
+            "Fix the cart\n",
+        ),
+        (True, WorkSummary(("Task",), (Asked("go on"),), "Done."), [], True, "Go on\n"),
+        (
+            True,
+            WorkSummary(("Fix totals now",), (), "Done."),
             ["1", "2"],
             True,
             "Fix totals now\n\n- 1\n- 2\n",
         ),
-        (True, WorkSummary((), ("yes",), "Done."), [], True, "Change a.py and 1 more file\n"),
-        (True, WorkSummary((), ("ok",), "Done."), ["Begin", "End"], False, "Begin\n\n- Begin\n- End\n"),
+        (True, WorkSummary((), (Asked("yes"),), "Done."), [], True, "Change a.py and 1 more file\n"),
         (
             True,
-            WorkSummary((), ("Round it all",), A_FENCE),
+            WorkSummary((), (Asked("ok"),), "Done."),
+            ["Begin", "End"],
+            False,
+            "Begin\n\n- Begin\n- End\n",
+        ),
+        (
+            True,
+            WorkSummary((), (Asked("Round it all"),), A_FENCE),
             [],
             True,
             "Round it all\n\nI changed it:\n\n- rounds half up\n- tells BEN\n",
         ),
-        (True, WorkSummary((), (LONG,)), [], True, f"{LONG[: LONG.index(' banker')]}…\n"),
+        (True, WorkSummary((), (Asked(LONG),)), [], True, f"{LONG[: LONG.index(' banker')]}…\n"),
+        # The newest that says something; a review's comments only where nothing else does. What is named so once is
+        # not listed again.
+        (
+            False,
+            WorkSummary((), (Asked("Round totals", 3), Asked("Add the tax", 5), Asked("/review @A 1", 7))),
+            [],
+            True,
+            "Merge relay/a: Add the tax (m5)\n\nAnd 2 more:\n- Round totals (m3)\n"
+            "- Change what a review comments on (m7)\n",
+        ),
+        (
+            True,
+            WorkSummary((), (Asked("Round totals", 3), Asked("/update @A", 5))),
+            ["Round totals (m3)", "Apply a suggestion"],
+            True,
+            "Round totals (m3)\n\n- Apply a suggestion\n",
+        ),
+        (True, WorkSummary((), (Asked(LONG, 12),)), [], True, f"{LONG[: LONG.index(' by')]}… (m12)\n"),
     ],
 )
 def test_the_message(squash: bool, about: WorkSummary, commits: list[str], dirty: bool, message: str) -> None:

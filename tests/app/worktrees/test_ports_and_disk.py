@@ -86,6 +86,7 @@ def test_a_file_with_several_names_counts_once_together(tmp_path: Path) -> None:
         actions.StopApp("AVA"),
         actions.SetUp("AVA"),
         actions.GiveUpMerge("AVA"),
+        actions.ShowOutput("AVA"),
     ],
     ids=lambda action: action.line(),
 )
@@ -97,9 +98,9 @@ def test_an_action_is_what_its_line_means(action: actions.Action) -> None:
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("/app @AVA", "`run` or `stop`"),
+        ("/app @AVA", "`run`, `stop` or `output`"),
         ("/app run", "Say whose app"),
-        ("/app @AVA run stop", "`run` or `stop`"),
+        ("/app @AVA run stop", "`run`, `stop` or `output`"),
         ("/app @NOBODY run", "no agent"),
         ("/setup", "Say whose worktree"),
     ],

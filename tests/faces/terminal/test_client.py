@@ -6,7 +6,7 @@ import os
 import pty
 import re
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -244,14 +244,17 @@ async def test_nobody_writes_as_an_agent(home: Path, room: FakeRoom, finder: Fin
 # --- scripts ----------------------------------------------------------------------------------------------
 
 
-async def join(home: Path, *args: str, stdin: str | None = None, key: str = "") -> tuple[int, str, str]:
-    """Run join.py to its end: exit code, stdout, stderr."""
+async def join(
+    home: Path, *args: str, stdin: str | None = None, key: str = "", env: Mapping[str, str] | None = None
+) -> tuple[int, str, str]:
+    """Run join.py to its end, as ann unless there is an `env`: exit code, stdout, stderr."""
+    args = args if env is not None or "--name" in args or "--last" in args else ("--name", "ann", *args)
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         str(JOIN),
         *args,
         cwd=home,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "RELAY_API_KEY": key, "USER": "ann"},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "RELAY_API_KEY": key, "USER": "ann", **(env or {})},
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -274,6 +277,25 @@ async def test_what_is_piped_in_is_one_message(home: Path, room: FakeRoom) -> No
     assert [(each["speaker"], each["body"]) for each in room.entries] == [("ann", "one\ntwo")]
     code, _, err = await join(home, stdin="\n")
     assert (code, err) == (1, "nothing to say: the text is empty\n")
+
+
+async def test_who_gave_no_name_is_who_they_were_or_whom_git_names(home: Path, room: FakeRoom) -> None:
+    """An account may be called root; the person is not."""
+    git = home / "gitconfig"
+    env = {"USER": "root", "LOGNAME": "root", "GIT_CONFIG_GLOBAL": str(git), "GIT_CONFIG_SYSTEM": os.devnull}
+    git.write_text("")
+    code, _, err = await join(home, "--say", "one", env=env)
+    assert (code, err) == (0, "You are root here, as your account is called; --name says otherwise.\n")
+    git.write_text("[user]\nname = Ann Lee\n")
+    code, _, err = await join(home, "--say", "two", env=env)
+    assert (code, err) == (0, "You are Ann Lee here, as git's user.name has you; --name says otherwise.\n")
+    # An agent's name is nobody else's.
+    git.write_text("[user]\nname = Claude\n")
+    assert (await join(home, "--say", "three", env=env))[0] == 0
+    (home / ".relay" / "join_name").write_text("ann\n")
+    code, _, err = await join(home, "--say", "four", env=env)
+    assert (code, err) == (0, "You are ann here, as at your last visit; --name says otherwise.\n")
+    assert [each["speaker"] for each in room.entries] == ["root", "Ann Lee", "root", "ann"]
 
 
 async def test_wait_prints_the_answers(home: Path, room: FakeRoom) -> None:

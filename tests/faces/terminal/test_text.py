@@ -113,3 +113,48 @@ def test_a_long_body_is_cut_and_says_so() -> None:
     assert len(lines) == text.MAX_LINES + 1
     assert "10,000 characters" in plain(lines[-1])
     assert "60,000 characters" in plain(text.markdown("y" * 60_000)[-1])
+
+
+TABLE = """\
+| file | what | lines |
+|------|:----:|------:|
+| `cart.py` | Counts numbers with commas wrongly | 12 |
+| 日本語 | **short** | 3 \\| 4 |
+| only |
+
+```
+| a | b |
+|---|---|
+```
+| a | b
+no table"""
+
+
+def test_a_table_stands_in_columns_within_the_terminal() -> None:
+    shown = ["".join(piece for _, piece in line).rstrip() for line in text.markdown(TABLE, columns=36)]
+    assert shown == [
+        "file    │ what               │ lines",
+        "────────┼────────────────────┼──────",
+        "cart.py │ Counts numbers     │ 12",
+        "        │ with commas        │",
+        "        │ wrongly            │",
+        "日本語  │ short              │ 3 | 4",
+        "only    │                    │",
+        "",
+        "│ | a | b |",
+        "│ |---|---|",
+        "| a | b",
+        "no table",
+    ]
+    assert ("class:code", "cart.py") in [part for line in text.markdown(TABLE) for part in line]
+    # Where there is no place for columns, and in a pipe, it stays as it was written.
+    assert "".join(piece for _, piece in text.markdown(TABLE, columns=12)[0]) == TABLE.splitlines()[0]
+    assert text.plain(TABLE, 36)[:2] == ["file    │ what               │ lines", shown[1]]
+    assert text.plain(TABLE, 36)[-5:] == TABLE.splitlines()[-5:]
+
+
+@given(st.text(alphabet=st.sampled_from("a| -:\n`語\\")), st.integers(min_value=5, max_value=30))
+def test_no_table_is_wider_than_the_terminal(rest: str, columns: int) -> None:
+    body = f"|a|b|\n|-|-|\n{rest}"
+    for kind, _, rows in text._parts(safe(body).split("\n"), "", columns):
+        assert kind != "table" or all(text.wide(row) <= columns for row in rows)

@@ -277,3 +277,46 @@ def test_locks_and_tasks_are_counted_and_only_a_failure_is_said(view: RoomView) 
     assert "lock" not in toolbar()
     for odd in (frame("lock"), frame("lock", lock=7), frame("session"), frame("task", changed=7, gone=7)):
         assert said(view, odd) == []
+
+
+def system(number: int, body: str, to: str | None = None, **meta: Any) -> dict[str, Any]:
+    return entry(number, "RELAY", body, kind="system", in_reply_to=to, meta=meta)
+
+
+def test_a_command_and_its_answer_stand_on_one_line(view: RoomView) -> None:
+    assert said(view, entry(2, body="/task fix it")) == []
+    assert view.is_moving and "/task fix it" in plain(view.live(NOW, 80))[-1]
+    (line,) = said(view, system(3, "ann added task t1: fix it", "m2", command="/task"))
+    assert line.endswith("ann m2  /task fix it → ann added task t1: fix it")
+    assert not view.is_moving
+    # A longer answer stands below it, and what comes between stands in its order.
+    said(view, entry(4, body="/who"))
+    assert len(said(view, system(5, "**People:** ann\n\n**Agents:**", "m4", command="/who"))) == 5
+    said(view, entry(6, body="/pause @CLAUDE"))
+    first, second = said(view, entry(7, "bob", "hello"))
+    assert first.endswith("/pause @CLAUDE") and second.endswith("hello")
+    assert said(view, system(8, "CLAUDE paused.", "m6", command="/pause"))[0].endswith("CLAUDE paused.")
+    # One that nobody answers is printed a little later.
+    said(view, entry(9, body="/hello"))
+    assert said(view, frame("people", people=["ann"])) == []
+    assert plain(view.on_frame(frame("people", people=["ann"]), NOW + 3))[0].endswith("/hello")
+
+
+def test_notices_of_the_past_are_summed_up_and_those_of_now_are_not() -> None:
+    view = RoomView("ann")
+    for number in range(1, 4):
+        given = system(number, f"CLAUDE was skipped: {number}.", notice="skipped")
+        assert said(view, {**given, "history": True}) == []
+    assert len(said(view, {**entry(4), "history": True})) == 3  # the day, the notices, the message
+    given = system(5, "ann answers again.", notice="circuit_closed")
+    assert said(view, {**given, "history": True}) == []
+    (line,) = plain(view.on_wire(Wire("live"), NOW))
+    assert line.endswith("ann answers again.")
+    for number in (6, 7):
+        assert len(said(view, system(number, "CLAUDE was skipped.", notice="skipped"))) == 1
+
+
+def test_a_skip_is_said_once(view: RoomView) -> None:
+    assert len(said(view, job("skipped", reason="it is paused"))) == 1
+    assert said(view, system(2, "CLAUDE was skipped: it is paused.", "m1", notice="skipped")) == []
+    assert len(said(view, system(3, "CLAUDE was skipped.", "m0", notice="skipped"))) == 1

@@ -6,7 +6,8 @@ import { picked } from "../state/view";
 import { ago, instant, span } from "../text/format";
 import { term } from "../text/terms";
 import type { Advisory } from "../airspace_types";
-import { LevelChip, Who } from "../ui/proximity";
+import { LevelChip } from "../ui/advisory";
+import { Who } from "../ui/proximity";
 import { precisionKinds, silentIn, VERDICTS, verdict } from "./words";
 
 /** Closed ones that are listed at first. */

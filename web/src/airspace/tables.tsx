@@ -1,9 +1,11 @@
 /** All that the picture shows, as tables: for readers of the screen, and for whoever likes them better. */
 
-import { flying, KIND_WORDS, kindOf, linkKey, other } from "../state/airspace";
+import { KIND_WORDS, kindOf, linkKey, other } from "../state/airspace";
 import { picked } from "../state/view";
 import type { Level, Point } from "../basic_types";
-import { LevelChip, Who } from "../ui/proximity";
+import { LevelChip } from "../ui/advisory";
+import { Who } from "../ui/proximity";
+import { flying } from "./flying";
 import { pastAt, still } from "./past";
 import { channelName, readings } from "./words";
 

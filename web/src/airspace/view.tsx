@@ -3,7 +3,7 @@
 import "../style/views.css";
 import { effect, signal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { absent, airspaceProblem, advisories, coordinates, flying, loadAdvisories, showCloud } from "../state/airspace";
+import { airspaceProblem, advisories, coordinates, loadAdvisories, showCloud } from "../state/airspace";
 import { memory, theme } from "../state/prefs";
 import { phone, picked } from "../state/view";
 import "../style/airspace.css";
@@ -13,6 +13,7 @@ import { Term } from "../ui/term";
 import { AdvisoryList } from "./advisories";
 import { remade, type Cloud } from "./cloud";
 import { PickPanel } from "./evidence";
+import { absent, flying } from "./flying";
 import { liveModel, pastModel } from "./model";
 import { followLive, live, loadPast, pastAt, pause, still, stills } from "./past";
 import { Picture, smooth } from "./picture";

@@ -2,6 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { now, workers } from "../state/room";
+import { doing, visitors } from "../state/visitors";
 import { healthLine } from "../ui/agents";
 import { Icon } from "../ui/bits";
 import { toSome } from "./doing";
@@ -22,6 +23,8 @@ export function Give({ numbers, first = "", again = false, given }: { numbers: r
       <select value={to} onChange={(event) => setTo(event.currentTarget.value)} aria-label="Give to" data-testid="give-to">
         <option value="">whoever is free</option>
         {workers.value.map((agent) => <option key={agent.name} value={agent.name}>{agent.name} ({healthLine(agent, now.value)})</option>)}
+        {/* People's own sessions, which the room reaches by their programs' hooks. */}
+        {visitors.value.flatMap(({ name, sessions }) => sessions.flatMap((each) => (each.alive && each.attached ? <option key={name} value={name}>{name} ({doing(each.attached)})</option> : [])))}
       </select>
       <button type="submit" class="button small primary" disabled={busy || !numbers.length} data-testid="give">
         <Icon name="route" size={14} /> {again ? "Give again" : "Give"}

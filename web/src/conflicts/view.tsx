@@ -9,10 +9,14 @@
 import "../style/views.css";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api } from "../api_views";
-import { choose, conflicts, conflictsProblem, loadConflicts, openConflicts } from "../state/conflicts";
-import { conflictOf, overlay, showConflict, showWorktree } from "../state/view";
+import { conflicts, conflictsProblem, loadConflicts, openConflicts } from "../state/conflicts";
+import { mergeWords } from "../state/merging";
+import { conflictOf, mergeOf, overlay, show, showConflict } from "../state/view";
+import { loadWorktrees, worktreeFor } from "../state/worktrees";
 import "../style/conflicts.css";
-import { attempt, hued, Icon, IconButton, Path, toast, Words } from "../ui/bits";
+import { attempt, hued, Icon, IconButton, toast, Words } from "../ui/bits";
+import { Path } from "../ui/copyable";
+import { choose } from "./choosing";
 import { CodeField } from "./editor";
 import { beginWith, compared, languageOf, oursName, rowsOf, standing, steps, theirsName, type Beginning, type Row } from "./lines";
 import type { Conflict, PlacedConflict } from "./types";
@@ -93,6 +97,7 @@ function One({ conflict }: { conflict: Conflict }) {
   const [busy, setBusy] = useState(false);
   const [refused, setRefused] = useState("");
   const field = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => void loadWorktrees(), [conflict.state]);
   useEffect(() => {
     let gone = false;
     void attempt(api.conflict(conflict.number).then((found) => { if (!gone) setPlaced(found.around); }));
@@ -109,6 +114,9 @@ function One({ conflict }: { conflict: Conflict }) {
   const over = conflict.state === "gone";
   const newer = over ? openConflicts.value.find((one) => one.path === conflict.path && one.agent === conflict.agent) : undefined;
   const left = openConflicts.value.some((one) => one.agent === conflict.agent);
+  // What became of the work since: a merge is offered only where there is one to make.
+  const tree = conflict.state === "resolved" && !left ? worktreeFor(conflict.agent) : undefined;
+  const merges = tree?.merges !== "nothing";
   const names: Record<Beginning, string> = { ours: `${oursName(conflict)}'s`, theirs: `${theirsName(conflict)}'s`, both: "both", base: "the base" };
 
   const decide = async (choice: number, own?: string): Promise<void> => {
@@ -167,9 +175,9 @@ function One({ conflict }: { conflict: Conflict }) {
       {decided && (
         <p class={`conflict-state conflict-state-${conflict.state}`} role="status" data-testid="conflict-state">
           <Icon name={conflict.state === "resolved" ? "check" : "close"} size={15} />
-          <span>{standing(conflict)}{conflict.state === "resolved" && (conflict.resolution?.validated ? " The tests pass with it." : " Another choice takes its place until the work is merged.")}</span>
+          <span>{standing(conflict)}{conflict.state === "resolved" && (conflict.resolution?.validated ? " The tests pass with it." : merges && " Another choice takes its place until the work is merged.")}{tree && !merges && ` Now, ${conflict.agent}'s branch: ${mergeWords(tree)}.`}</span>
           {newer && <button type="button" class="link" onClick={() => showConflict(newer.number)}>{newer.reference} asks about it now</button>}
-          {conflict.state === "resolved" && !left && <button type="button" class="link" onClick={() => showWorktree(conflict.agent)} data-testid="conflict-merge">Merge {conflict.agent}'s work</button>}
+          {conflict.state === "resolved" && !left && merges && <button type="button" class="link" onClick={() => { mergeOf.value = conflict.agent; show("worktrees"); }} data-testid="conflict-merge">Merge {conflict.agent}'s work</button>}
         </p>
       )}
       <div class="panes">

@@ -1,24 +1,29 @@
 /**
  * What needs a person, the newest first, each with its buttons.
  *
- * Invariant: a button does what its command does. What is done leaves the list, as the room says, and not before.
+ * Invariants: a button does what its command does. What is done leaves the list, as the room says, and not before. While the
+ * pointer or the focus is in the list, no card moves by what others do: what is new waits behind a button, and what is settled
+ * keeps its place.
  */
 
 import "../style/views.css";
 import "../style/needs.css";
 import "../style/worktrees.css";
-import { useEffect, useRef, useState } from "preact/hooks";
-import { actOn, loadNeeds, needs, needsProblem, takeBack } from "../state/needs";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { loadNeeds, needs, needsProblem } from "../state/needs";
 import { roomNow } from "../state/locks";
 import { agents, fleet } from "../state/room";
 import { agentPanel, follow, show, showAirspace } from "../state/view";
 import { ago, counted, full, instant, span } from "../text/format";
 import type { Need, NeedAction } from "../types";
-import { Icon, tell, toast, Words } from "../ui/bits";
+import { api } from "../api_views";
+import { printed } from "../state/worktrees";
+import { attempt, Icon, tell, toast, Words } from "../ui/bits";
 import { Who } from "../ui/proximity";
+import { actOn, takeBack } from "./acting";
 import { standing, wanted } from "./notify";
 import { NotifyDialog } from "./notify_dialog";
-import { kindOf, opens } from "./words";
+import { kindOf, merged, opens, type Placed } from "./words";
 
 async function open(need: Need): Promise<void> {
   const at = need.ref!;
@@ -30,6 +35,12 @@ async function open(need: Need): Promise<void> {
     return;
   }
   await follow(at);
+}
+
+/** What was printed in an agent's worktree, where its row is. */
+async function showOutput(agent: string): Promise<void> {
+  show("worktrees");
+  await attempt(api.worktreeRuns(agent).then((told) => { printed.value = told; }));
 }
 
 /** "AVA and BEN", each in its colour. */
@@ -49,7 +60,7 @@ function keepFocus(card: HTMLElement): () => void {
   };
 }
 
-function Card({ need }: { need: Need }) {
+function Card({ need, gone, own }: Placed & { own: Set<string> }) {
   const [busy, setBusy] = useState(false);
   const [asks, setAsks] = useState<NeedAction | null>(null);
   const [refused, setRefused] = useState("");
@@ -61,8 +72,10 @@ function Card({ need }: { need: Need }) {
     const backTo = keepFocus(place.current!);
     setBusy(true);
     setRefused("");
+    own.add(need.id);
     const { said, done, undo } = await actOn(need, action.name, text);
     setBusy(false);
+    own.delete(need.id);
     requestAnimationFrame(backTo);
     if (!done) return setRefused(said);
     setAsks(null);
@@ -72,11 +85,11 @@ function Card({ need }: { need: Need }) {
   const way = opens(need);
   return (
     <li ref={place}>
-      <article class={`need ${kind.urgent ? "need-urgent" : ""}`} data-testid="need" data-need={need.id} data-kind={need.kind} aria-label={`${kind.name}: ${need.about}`}>
+      <article class={`need ${gone ? "need-gone" : kind.urgent ? "need-urgent" : ""}`} tabIndex={-1} data-testid={gone ? "need-gone" : "need"} data-need={need.id} data-kind={need.kind} aria-label={`${kind.name}: ${need.about}`}>
         <header>
           <span class="need-kind"><Icon name={kind.icon} size={15} /> {kind.name}</span>
           <h3><About names={need.about} /></h3>
-          <span class="muted need-at" data-tip={full(need.at)}>{ago(need.at, roomNow.value)}</span>
+          <span class="muted need-at" data-tip={full(need.at)}>{gone ? "settled" : ago(need.at, roomNow.value)}</span>
         </header>
         <p class="need-text"><Words text={need.text} /></p>
         {refused && <p class="problem" role="alert"><Words text={refused} /></p>}
@@ -95,14 +108,14 @@ function Card({ need }: { need: Need }) {
               }}
             />
             <div class="need-acts">
-              <button type="submit" class="button small primary" disabled={busy} data-testid="need-send">{asks.label}</button>
+              <button type="submit" class="button small primary" disabled={busy || gone} data-testid="need-send">{asks.label}</button>
               <button type="button" class="button small" onClick={() => setAsks(null)}>Back</button>
             </div>
           </form>
         ) : (
           <div class="need-acts">
             {need.actions.map((action, i) => (
-              <button key={action.name} type="button" class={`button small ${i === 0 && !kind.urgent ? "primary" : ""}`} disabled={busy} data-tip={action.command} data-testid={`act-${action.name}`} onClick={() => (action.asks ? setAsks(action) : void run(action))}>
+              <button key={action.name} type="button" class={`button small ${i === 0 && !kind.urgent ? "primary" : ""}`} disabled={busy || gone} data-tip={action.command} data-testid={`act-${action.name}`} onClick={() => (action.asks ? setAsks(action) : action.name === "output" ? void showOutput(need.ref!) : void run(action))}>
                 {action.label}{action.asks ? "…" : ""}
               </button>
             ))}
@@ -115,23 +128,79 @@ function Card({ need }: { need: Need }) {
   );
 }
 
+/** Milliseconds in which the pointer comes from the list to the button above it. */
+const WAY = 400;
+
+/** The list as it is shown, and what is new and not in it yet, which `bring` takes in. `over`: where the pointer holds the list. */
+function useCalm(all: readonly Need[]): { shown: readonly Placed[]; fresh: number; own: Set<string>; over: Record<string, () => void>; list: { current: HTMLUListElement | null }; bring: () => void } {
+  const [over, setOver] = useState(false);
+  const leaves = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
+  const point = (here: boolean): void => {
+    clearTimeout(leaves.current);
+    if (here) setOver(true);
+    else leaves.current = setTimeout(() => setOver(false), WAY);
+  };
+  const [inside, setInside] = useState(false);
+  const [, again] = useState(0);
+  const own = useRef(new Set<string>());
+  const before = useRef<readonly Placed[]>([]);
+  const list = useRef<HTMLUListElement | null>(null);
+  const brought = useRef(false);
+  const look = (): void => {
+    const at = document.activeElement;
+    setInside(document.hasFocus() && !!at && (!!list.current?.contains(at) || at.classList.contains("needs-new")));
+  };
+  // Behind the event: where the focus goes, and whether what had it is still there, is known then.
+  const later = (): void => void requestAnimationFrame(look);
+  useEffect(() => {
+    window.addEventListener("blur", later);
+    window.addEventListener("focus", later);
+    document.addEventListener("focusin", later);
+    document.addEventListener("focusout", later);
+    return () => {
+      window.removeEventListener("blur", later);
+      window.removeEventListener("focus", later);
+      document.removeEventListener("focusin", later);
+      document.removeEventListener("focusout", later);
+    };
+  }, []);
+  useEffect(later, [all]);
+  const { shown, fresh } = merged(before.current, all, over || inside, own.current);
+  useLayoutEffect(() => {
+    before.current = shown;
+    if (brought.current) list.current?.querySelector<HTMLElement>("article")?.focus();
+    brought.current = false;
+  });
+  // A list that is gone is left by no pointer.
+  useEffect(() => { if (!shown.length) setOver(false); }, [!shown.length]);
+  const bring = (): void => {
+    before.current = [];
+    brought.current = true;
+    again((count) => count + 1);
+  };
+  return { shown, fresh, own: own.current, over: { onPointerEnter: () => point(true), onPointerLeave: () => point(false) }, list, bring };
+}
+
 export default function NeedsView() {
   useEffect(() => void loadNeeds(), []);
   const [asksHow, setAsksHow] = useState(false);
   const all = needs.value;
   const away = (fleet.value?.members ?? []).filter((member) => member.state === "away").map((member) => member.name);
+  const { shown, fresh, own, over, list, bring } = useCalm(all);
   const told = wanted.value.size > 0 && standing.value === "granted";
   return (
     <section class="view needs-view" aria-label="Needs you" data-testid="needs-view">
-      <header class="view-head"><h2 tabIndex={-1}>Needs you</h2><span class="muted">{all.length ? `${counted(all.length, "thing")}, the newest first` : ""}</span>
+      <header class="view-head" {...over}><h2 tabIndex={-1}>Needs you</h2><span class="muted">{all.length ? `${counted(all.length, "thing")}, the newest first` : ""}</span>
+        <span class="offscreen" role="status">{fresh > 0 ? `${fresh} new in the inbox` : ""}</span>
+        {fresh > 0 && <button type="button" class="button small primary needs-new" onClick={bring} data-tip="The list stands still while you are in it." data-testid="needs-new">{fresh} new</button>}
         <button type="button" class="button small notify-open" onClick={() => setAsksHow(true)} aria-haspopup="dialog" data-on={told} data-testid="notify-open"><Icon name="bell" size={14} /> {told ? "Notifications are on" : wanted.value.size ? "Notifications are refused" : "Notify me"}</button>
       </header>
       {asksHow && <NotifyDialog onClose={() => setAsksHow(false)} />}
       <div class="needs-body">
         {away.length > 0 && <p class="muted needs-away" role="status">{away.join(" and ")} cannot be reached: what agents there ask for, and whether they are silent, is not known.</p>}
         {needsProblem.value && <p class="problem" role="alert"><Words text={needsProblem.value} /></p>}
-        {all.length > 0 ? (
-          <ul class="needs">{all.map((need) => <Card key={need.id} need={need} />)}</ul>
+        {shown.length > 0 ? (
+          <ul class="needs" ref={list} {...over}>{shown.map(({ need, gone }) => <Card key={need.id} need={need} gone={gone} own={own} />)}</ul>
         ) : !needsProblem.value && (
           <div class="empty" data-testid="needs-empty"><h2>Nothing needs you</h2><p>Collisions, questions, approvals and whatever else waits for a person come here, each with what you can do about it.</p></div>
         )}

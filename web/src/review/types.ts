@@ -65,6 +65,8 @@ export interface Review extends Omit<WorktreeDiff, "files"> {
   dirty: boolean;
   own: boolean;
   working: boolean;
+  /** Of a branch that has nothing more: what of it landed last. */
+  landed: { commit: string; at: string; by: string; into: string; method: "merge" | "squash"; files: number; diff: string; truncated: boolean } | null;
   /** `ui.editor`; empty: there are no links. */
   editor: string;
 }

@@ -18,11 +18,11 @@ import { agents } from "../state/room";
 import { loadWorktrees, worktreeFor, worktrees } from "../state/worktrees";
 import { phone, reviewOf, show } from "../state/view";
 import { parseDiff, type FileDiff } from "../text/diff";
-import { counted } from "../text/format";
+import { counted, full, moment } from "../text/format";
 import { attempt, Icon, toast, Words } from "../ui/bits";
 import { Diffstat } from "../ui/diffstat";
 import { Who } from "../ui/proximity";
-import { openAtFirst } from "../ui/worktrees_diff";
+import { DiffFiles, openAtFirst } from "../ui/worktrees_diff";
 import { FileBox, type Acts } from "./file";
 import { SentCard } from "./comments";
 import { asked, saysSomething } from "./model";
@@ -194,6 +194,22 @@ function Reader({ review, again, change }: Acts & { change: (next: Review) => vo
   );
 }
 
+/** What of a branch that has nothing more landed last. */
+function Landed({ agent, of }: { agent: string; of: NonNullable<Review["landed"]> }) {
+  return (
+    <div class="diff rv rv-landed" data-testid="review-landed">
+      <div class="diff-files">
+        <div class="diff-note" role="status">
+          <h2><Icon name="landing" size={16} /> {agent}'s branch has landed</h2>
+          <p>{of.method === "squash" ? "As one commit on" : "On"} {of.into}, <time dateTime={of.at} data-tip={full(of.at)}>{moment(of.at, Date.now())}</time>, as {of.by} asked: commit <code data-testid="landed-commit">{of.commit.slice(0, 9)}</code>, {counted(of.files, "file")}. Nothing was changed since.</p>
+        </div>
+        {of.truncated && <p class="diff-note diff-note-warn">The difference is longer than the room sends.</p>}
+        <DiffFiles text={of.diff} />
+      </div>
+    </div>
+  );
+}
+
 export default function ReviewView() {
   const agent = reviewOf.value;
   const [review, setReview] = useState<Review | null>(null);
@@ -264,7 +280,7 @@ export default function ReviewView() {
       {problem && <p class="problem rv-problem" role="alert"><Words text={problem} /></p>}
       {!agent && <div class="empty"><h2>Whose branch?</h2><p>{names.length ? "Choose an agent above." : "No agent has a worktree here."}</p></div>}
       {agent && !review && !problem && <p class="diff-note" role="status">Reading the branch…</p>}
-      {review && !review.files.length && <div class="empty" data-testid="review-empty"><h2>{review.agent} has changed nothing</h2><p>Its branch is as the main branch was when it began.</p></div>}
+      {review && !review.files.length && (review.landed ? <Landed agent={review.agent} of={review.landed} /> : <div class="empty" data-testid="review-empty"><h2>{review.agent} has changed nothing</h2><p>Its branch is as the main branch was when it began.</p></div>)}
       {review && review.files.length > 0 && <Reader key={review.agent} review={review} again={read} change={setReview} />}
       {agent && (asking === "land" || asking === "squash") && <LandDialog agents={[agent]} squash={asking === "squash"} onClose={() => { setAsking(""); void read(); }} />}
       {tree && asking === "discard" && <DiscardDialog tree={tree} onClose={() => { setAsking(""); void read(); }} />}

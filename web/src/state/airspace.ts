@@ -12,34 +12,12 @@ import type { Advisory, AirspaceState, Link, Precision } from "../airspace_types
 import type { Entry, Frame } from "../types";
 import { onLive } from "./live";
 import { isOpen, RANK, sameCoordinates, type Coordinates } from "./nearness";
-import { onFrames, workers } from "./room";
+import { onFrames } from "./room";
 
 export * from "./nearness";
 
 export const airspace = signal<AirspaceState | null>(null);
 /** Why there is no state: the room's own words. */
-/** Agents of the room whose program is not installed and who have nothing here: a worktree alone is no presence. */
-export const absent = computed<ReadonlySet<string>>(() => {
-  const state = airspace.value;
-  const missing = new Set(workers.value.filter((one) => !one.installed).map((one) => one.name));
-  const near = new Set((state?.links ?? []).filter((l) => l.level !== "clear").flatMap((l) => [l.a, l.b]));
-  return new Set((state?.agents ?? []).filter((a) => missing.has(a.agentId) && !a.files.length && !a.intent.length && !near.has(a.agentId)).map((a) => a.agentId));
-});
-
-/** The airspace as it is shown: without who is absent. */
-export const flying = computed<AirspaceState | null>(() => {
-  const state = airspace.value;
-  const gone = absent.value;
-  if (!state || !gone.size) return state;
-  const agents = state.agents.filter((a) => !gone.has(a.agentId));
-  const links = state.links.filter((l) => !gone.has(l.a) && !gone.has(l.b));
-  const positions = Object.fromEntries(Object.entries(state.positions).filter(([id]) => !gone.has(id)));
-  const many = agents.length;
-  const pairs = (many * many - many) / 2;
-  const { advisory, resolution } = state.counts;
-  return { ...state, agents, links, positions, counts: { ...state.counts, agents: many, pairs, clear: pairs - advisory - resolution } };
-});
-
 export const airspaceProblem = signal("");
 export const advisories = signal<ReadonlyMap<string, Advisory>>(new Map());
 export const precision = signal<Precision | null>(null);
@@ -77,6 +55,7 @@ export function takeFrames(frames: readonly Frame[]): void {
   batch(() => {
     for (const frame of frames) {
       if (frame.type !== "airspace") continue;
+      told = true;
       takeAirspace(frame.data, false);
       if (cloudShown && graphNow(frame.data) !== graphOf)
         reading ??= setTimeout(() => {
@@ -118,7 +97,15 @@ export async function loadAdvisories(): Promise<void> {
 }
 
 onFrames(takeFrames);
-onLive(() => void loadAirspace());
+/** Whoever comes first to the room is told the whole of it unasked; it is asked for where that does not come. */
+let told = false;
+/** Milliseconds until then. */
+const UNTOLD = 400;
+onLive(() => {
+  told = false;
+  if (cloudShown) void loadAirspace();
+  else setTimeout(() => told || void loadAirspace(), UNTOLD);
+});
 
 /** Open first, the gravest first; then the newest. */
 export const advisoryList = computed(() =>

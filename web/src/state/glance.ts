@@ -7,8 +7,9 @@ import { warningsOf } from "./airspace";
 import { isOver } from "../landing/over";
 import { entryOfAgent, newest } from "./landing";
 import { needs } from "./needs";
-import { agents, streams } from "./room";
+import { agents, streams, tasks } from "./room";
 import { worktreeFor, worktrees } from "./worktrees";
+import { ref } from "../text/reference";
 
 /** What somebody asked for, without the names that it begins with. */
 export const askedFor = (text: string): string => text.replace(/^(?:\s*@[\w-]+[,:]?)+\s*/, "") || text;
@@ -17,6 +18,12 @@ export const askedFor = (text: string): string => text.replace(/^(?:\s*@[\w-]+[,
 export function toolOf(agent: Agent): string {
   const turn = agent.running;
   return turn ? (streams.value.get(turn.job)?.tool || turn.tool) ?? "" : "";
+}
+
+/** The first open task that it has and was not yet asked about in its last turn; "": none. */
+export function taskLine(agent: Agent): string {
+  const own = tasks.value.find((task) => task.assignee === agent.name && task.status !== "done" && task.given?.at(-1)?.message !== agent.last?.message_id);
+  return own ? `Has ${ref("t", own.number)}: ${own.title}` : "";
 }
 
 /** What of the inbox is about an agent; undefined: nothing. */
@@ -50,6 +57,8 @@ export function standing(name: string): Standing | null {
   const verified = newest.value.agents.get(name);
   if (verified && REFUSED.has(verified.state)) return { kind: "conflicts", text: "its tests failed" };
   if (verified && !isOver(verified)) return { kind: "changed", text: verified.state === "waiting" ? "waits for an approval" : "is being tested" };
+  const undone = tree.undoes?.[0];
+  if (undone) return { kind: "conflicts", text: `would undo ${undone.agent}'s landed lines in ${undone.path.split("/").pop()}` };
   return lands(tree) ? { kind: "ready", text: "ready to land" } : { kind: "changed", text: "not merged yet" };
 }
 

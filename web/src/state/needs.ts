@@ -2,9 +2,9 @@
 
 import { signal } from "@preact/signals";
 import { api, ApiError } from "../api";
-import type { Entry, Need } from "../types";
+import type { Need } from "../types";
 import { onLive } from "./live";
-import { memory, personName, uuid } from "./prefs";
+import { memory } from "./prefs";
 import { reading } from "./reading";
 import { agents, loaded, onEntries, onFrames } from "./room";
 
@@ -26,43 +26,10 @@ const list = reading(async () => {
 }, { unseen: true });
 export const loadNeeds = list.now;
 
-/** Does it; gives what the room says, whether it did it, and the command that takes it back, where there is one. */
-export async function actOn(need: Need, action: string, text = ""): Promise<{ said: string; done: boolean; undo?: string | null }> {
-  try {
-    const answer = await api.actOnNeed(need.id, action, text);
-    return { said: answer.reason ?? "Done.", done: true, undo: answer.undo };
-  } catch (problem) {
-    if (!(problem instanceof ApiError)) throw problem;
-    return { said: [problem.message, problem.fix].filter(Boolean).join(" "), done: false };
-  } finally {
-    await list.now();
-  }
-}
-
-/** Milliseconds that the room may take to answer a command. */
-const ANSWER = 20_000;
-
-/** Says the command in the room, as a person does who types it; gives what the room answers. Throws ApiError where it refuses. */
-export async function takeBack(command: string): Promise<{ reason?: string }> {
-  const answers: Entry[] = [];
-  let heard = (): void => undefined;
-  const stop = onEntries((entries) => { answers.push(...entries.filter((entry) => entry.kind === "system" && entry.in_reply_to)); heard(); });
-  try {
-    const { id } = await api.post({ body: command, name: personName.peek(), client_id: uuid() });
-    const found = (): Entry | undefined => answers.find((entry) => entry.in_reply_to === id);
-    // The answer may have come before the post's own.
-    if (!found()) await new Promise<void>((done) => { heard = () => { if (found()) done(); }; setTimeout(done, ANSWER); });
-    const answer = found();
-    if (answer?.meta.error) throw new ApiError(200, "refused", answer.body.replace(/`/g, ""));
-    return { reason: answer?.body ?? "The room has not answered yet." };
-  } finally {
-    stop();
-    list.soon();
-  }
-}
-
 onFrames((frames) => {
-  if (frames.some((frame) => !QUIET.has(frame.type))) list.soon();
+  // What runs in a worktree is told often: it is of interest while the inbox says that it does not run.
+  const runs = needs.peek().some((need) => need.kind === "setup_failed" || need.kind === "app_ended");
+  if (frames.some((frame) => !QUIET.has(frame.type) || (runs && frame.type === "worktree"))) list.soon();
 });
 onEntries(() => list.soon());
 onLive(() => void list.now());

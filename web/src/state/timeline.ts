@@ -13,7 +13,7 @@ export const PAGE = 100;
 /** Rows that come into the DOM in one frame, at most. */
 export const STEP = 4;
 /** Characters of them, from which on no further row comes in that frame: what drawing them takes. */
-const HEAVY = 400;
+const HEAVY = 300;
 /** Rows in the DOM at most. The page takes those out that are far from the reader, mostly long before (transcript.tsx). */
 export const MAX_ROWS = 240;
 /** Rows below which a pinned reader's window is not cut. */

@@ -29,6 +29,8 @@ export const approvalFocus = signal<number | null>(null);
 /** What the airspace view shows the evidence of. A link's key is `linkKey` of state/airspace.ts. */
 export type Picked = { agent: string } | { link: string } | { advisory: string } | null;
 export const picked = signal<Picked>(null);
+/** The agent whose merge the worktrees view asks about. */
+export const mergeOf = signal<string | null>(null);
 /** The agent whose diff the worktrees view shows. */
 export const worktreeOf = signal<string | null>(null);
 /** The agent whose branch the review shows. */
@@ -94,6 +96,9 @@ export function showReview(agent: string): void {
   reviewOf.value = agent;
   show("review");
 }
+
+/** Whose branch somebody is about to land, from wherever it is said to be ready. */
+export const landingOf = signal<string | null>(null);
 
 export function showConflict(number: number): void {
   conflictOf.value = number;

@@ -1,5 +1,7 @@
 /** What the composer offers while somebody types. Pure: text and caret in, choices out. */
 
+import "../style/completion.css";
+
 import type { Task } from "../coordination_types";
 import type { Command } from "../types";
 import { ref } from "./reference";

@@ -4,9 +4,9 @@ import { agents, dispatcher, now } from "../state/room";
 import { agentPanel, show } from "../state/view";
 import { instant, moment, span } from "../text/format";
 import type { Agent, DispatcherState } from "../types";
-import { standing } from "../state/glance";
+import { readyToLand, standing, taskLine } from "../state/glance";
 import { hued } from "./bits";
-import { Cost, Doing, NeedsMark } from "./doing";
+import { BranchWays, Cost, Doing, NeedsMark } from "./doing";
 
 type Health = "away" | "ready" | "spent" | "working" | "paused" | "open" | "half_open" | "parked" | "missing" | "off";
 
@@ -49,7 +49,7 @@ export function healthLine(agent: Agent, at: number, short = false): string {
     return `circuit open${retry && retry > at ? `${short ? " " : ", retry in "}${span(retry - at)}` : ""}`;
   }
   if (state === "parked") return `${short ? "limited" : "rate limited"} until ${moment(agent.parked_until, at)}`;
-  return HEALTH_WORDS[state];
+  return state === "missing" && agent.broken ? "broken" : HEALTH_WORDS[state];
 }
 
 export function Dot({ state }: { state: Health }) {
@@ -63,8 +63,8 @@ export function AgentList() {
       {agents.value.map((agent) => {
         const state = health(agent, now.value);
         return (
-          <li key={agent.name}>
-            <button type="button" class={`agent-row agent-${state} ${agent.running || standing(agent.name) ? "busy" : ""}`} aria-pressed={agentPanel.value === agent.name} onClick={() => (agentPanel.value = agentPanel.value === agent.name ? null : agent.name)} data-testid={`agent-${agent.name}`}>
+          <li key={agent.name} class={readyToLand.value.includes(agent.name) ? "with-ways" : ""}>
+            <button type="button" class={`agent-row agent-${state} ${agent.running || agent.last || standing(agent.name) || taskLine(agent) ? "busy" : ""}`} aria-pressed={agentPanel.value === agent.name} onClick={() => (agentPanel.value = agentPanel.value === agent.name ? null : agent.name)} data-testid={`agent-${agent.name}`}>
               <Dot state={state} />
               <span class="agent-lines">
                 <span class="agent-first">
@@ -77,6 +77,7 @@ export function AgentList() {
                 <Doing agent={agent} />
               </span>
             </button>
+            {readyToLand.value.includes(agent.name) && <BranchWays name={agent.name} />}
           </li>
         );
       })}

@@ -1,11 +1,12 @@
 /** The agents in full: their view, and the panel of one. Loaded when the first of them is opened. */
 
 import "../style/views.css";
+import "../style/panel.css";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api_views";
 import { locks } from "../state/locks";
 import { agents, away, dispatcher, now, workers } from "../state/room";
-import { askedFor, toolOf } from "../state/glance";
+import { askedFor, taskLine, toolOf } from "../state/glance";
 import { permissions } from "../state/permissions";
 import { usage } from "../state/usage";
 import { visitors } from "../state/visitors";
@@ -14,8 +15,10 @@ import { absence } from "../text/fleet";
 import { amount, counted, moment } from "../text/format";
 import { said } from "../text/usage";
 import type { Agent, Meter, TokenMeter } from "../types";
+import { Last } from "./doing";
 import { DISPATCHER_WORDS, Dot, health, healthLine } from "./agents";
-import { attempt, Avatar, Copyable, hued, Icon, IconButton, tell, toast, Words } from "./bits";
+import { attempt, Avatar, hued, Icon, IconButton, tell, toast, Words } from "./bits";
+import { Copyable } from "./copyable";
 import { PermissionCard } from "./permissions";
 import { FleetCards } from "./fleet_cards";
 import { Whereabouts } from "./near";
@@ -156,6 +159,8 @@ function Facts({ agent }: { agent: Agent }) {
           {toolOf(agent) && <p class="detail doing-tool mono">{toolOf(agent)}</p>}
         </>
       )}
+      {!agent.running && taskLine(agent) && <p class="detail" data-testid="task-of">{taskLine(agent)}</p>}
+      {!agent.running && agent.last && <button type="button" class="link now-on asked" data-testid="last" onClick={() => void showEntry(agent.last!.message_id)}><Last agent={agent} /></button>}
       {held > 0 && <button type="button" class="link now-on" onClick={() => show("locks")} data-testid="holds">holds {counted(held, "lock")}</button>}
       {agent.detail && <p class="detail"><Words text={agent.detail} /></p>}
       {!agent.installed && agent.fix && <Copyable text={agent.fix} testid="fix" />}

@@ -1,11 +1,10 @@
 /** Small parts that every view uses: icons, names, meters, toasts, the one tooltip. */
 
 import { signal } from "@preact/signals";
-import { Fragment, type ComponentChildren } from "preact";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import type { ComponentChildren } from "preact";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { ApiError } from "../api";
 import { hued } from "../state/colours";
-import { copyText } from "../state/prefs";
 import { say } from "../state/said";
 
 const PATHS = {
@@ -102,31 +101,6 @@ export function IconButton(props: { icon: IconName; label: string; onClick: (eve
       <Icon name={props.icon} />
     </button>
   );
-}
-
-export function Copyable({ text, testid }: { text: string; testid?: string }) {
-  const [done, setDone] = useState(false);
-  return (
-    <span class="copyable" data-testid={testid}>
-      <code>{text}</code>
-      <button
-        type="button"
-        aria-label={`Copy: ${text}`}
-        onClick={async () => {
-          if (!(await copyText(text))) return;
-          setDone(true);
-          setTimeout(() => setDone(false), 1600);
-        }}
-      >
-        <Icon name={done ? "check" : "copy"} size={14} />
-      </button>
-    </span>
-  );
-}
-
-/** A path that breaks between its names before it breaks within one. */
-export function Path({ path }: { path: string }) {
-  return <code class="path">{path.split(/(?<=\/)/).map((name, i) => <Fragment key={i}>{i > 0 && <wbr />}{name}</Fragment>)}</code>;
 }
 
 /** A sentence for people, with `code` in it as the room writes it. */

@@ -1,14 +1,14 @@
 /** The agents over the views of a phone. */
 
 import "../style/chips.css";
-import { askedFor, standing, waitsFor } from "../state/glance";
+import { askedFor, standing, taskLine, waitsFor } from "../state/glance";
 import { now, workers } from "../state/room";
 import { agentPanel } from "../state/view";
 import { counted } from "../text/format";
 import type { Agent } from "../types";
 import { Dot, health, healthLine } from "./agents";
 import { hued } from "./bits";
-import { NeedsMark } from "./doing";
+import { Last, NeedsMark } from "./doing";
 
 const rank = (agent: Agent): number => {
   const kind = standing(agent.name)?.kind;
@@ -35,6 +35,7 @@ export default function AgentChips() {
               <span class={`chip-line ${state === "ready" && stands ? `stands-${stands.kind}` : ""}`}>{line}</span>
             </span>
             {agent.running?.asked && !agent.away && <span class="chip-doing">{askedFor(agent.running.asked.text)}</span>}
+            {!agent.running && (taskLine(agent) ? <span class="chip-doing">{taskLine(agent)}</span> : <Last agent={agent} />)}
             {agent.running && (stands?.kind === "collides" || stands?.kind === "conflicts") && <span class={`chip-doing stands-${stands.kind}`}>{stands.text}</span>}
             {agent.queued > 0 && <span class="offscreen">, {counted(agent.queued, "message")} queued</span>}
           </button>

@@ -20,7 +20,7 @@ import { Who } from "./proximity";
 
 function helpFor(agent: Agent): string {
   if (agent.away) return `away with ${agent.member}`;
-  if (!agent.installed) return "not installed";
+  if (!agent.installed) return agent.broken ? "broken" : "not installed";
   if (agent.paused) return "paused";
   if (agent.breaker.state === "open") return "paused after failures";
   return agent.about || [agent.preset ?? agent.kind, agent.model].filter(Boolean).join(" · ");

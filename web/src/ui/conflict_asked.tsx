@@ -2,7 +2,8 @@
 
 import { useState } from "preact/hooks";
 import { oursName, standing, theirsName } from "../conflicts/lines";
-import { choose, conflicts } from "../state/conflicts";
+import { choose } from "../conflicts/choosing";
+import { conflicts } from "../state/conflicts";
 import { showConflict } from "../state/view";
 import "../style/proximity.css";
 import { toast } from "./bits";

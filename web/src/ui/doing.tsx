@@ -1,9 +1,12 @@
 /** One agent in a line or two: what it does, how its branch stands, what it cost today. */
 
 import "../style/glance.css";
-import { askedFor, standing, toolOf, waitsFor } from "../state/glance";
+import { askedFor, standing, taskLine, toolOf, waitsFor } from "../state/glance";
+import { now } from "../state/room";
 import { usage } from "../state/usage";
+import { agentPanel, landingOf, phone, showReview } from "../state/view";
 import { worktreeFor } from "../state/worktrees";
+import { ago } from "../text/format";
 import { said, short } from "../text/usage";
 import type { Agent } from "../types";
 import { Icon } from "./bits";
@@ -35,7 +38,25 @@ export function Doing({ agent }: { agent: Agent }) {
       </>
     );
   }
-  return <BranchLine name={agent.name} />;
+  const task = taskLine(agent);
+  return (
+    <>
+      <BranchLine name={agent.name} />
+      {task && <span class="doing" data-testid={`task-${agent.name}`} data-tip={task}>{task}</span>}
+      <Last agent={agent} />
+    </>
+  );
+}
+
+/** What an agent that waits for work did last, in its person's words. */
+export function Last({ agent }: { agent: Agent }) {
+  const last = agent.last;
+  if (!last) return null;
+  return (
+    <span class="doing doing-last" data-testid={`last-${agent.name}`} data-tip={`${last.asked.by}: ${last.asked.text}`}>
+      <span>Last: {askedFor(last.asked.text)}</span><span>, {ago(last.at, now.value)}</span>
+    </span>
+  );
 }
 
 /** What is wrong with its branch while it works. */
@@ -43,6 +64,20 @@ function Alarm({ name }: { name: string }) {
   const stands = standing(name);
   if (stands?.kind !== "collides" && stands?.kind !== "conflicts") return null;
   return <span class={`doing stands-${stands.kind}`} data-testid={`stands-${name}`} data-kind={stands.kind}>{stands.text}</span>;
+}
+
+/** What a person does with a branch: read it, and land it where it can land now. */
+export function BranchWays({ name }: { name: string }) {
+  const tree = worktreeFor(name);
+  const ready = standing(name)?.kind === "ready";
+  if (!tree || tree.member || !tree.files) return null;
+  const leave = (): void => { if (phone.value) agentPanel.value = null; };
+  return (
+    <span class="branch-ways">
+      <button type="button" class="button small" aria-label={`Review the branch of ${name}`} data-testid={`ways-review-${name}`} onClick={() => { leave(); showReview(name); }}>Review</button>
+      {ready && <button type="button" class="button small" aria-label={`Land the branch of ${name}…`} data-testid={`ways-land-${name}`} onClick={() => { leave(); landingOf.value = name; }}>Land…</button>}
+    </span>
+  );
 }
 
 export function BranchLine({ name }: { name: string }) {

@@ -16,10 +16,11 @@ import type { Entry, Usage } from "../types";
 import { Avatar, hued, Icon, IconButton, toast } from "./bits";
 import { Lazy } from "./lazy";
 import { Markdown } from "./markdown";
-import { AdvisoryEntry, Changed } from "./proximity";
+import { Changed } from "./proximity";
 import { Receipts } from "./receipts";
 import { VERIFIED } from "../text/verified";
 
+const advisoryEntry = () => import("./advisory").then((all) => ({ default: all.AdvisoryEntry }));
 const noticeOf = () => import("./verified").then((all) => ({ default: all.NoticeOf }));
 const conflictAsked = () => import("./conflict_asked").then((all) => ({ default: all.ConflictAsked }));
 const steer = () => import("./steer").then((all) => ({ default: all.Steer }));
@@ -186,7 +187,7 @@ function Row({ entry, previous, lit, found }: EntryProps) {
           </header>
         )}
         {needsQuote(entry, previous) && <Quote id={entry.in_reply_to!} />}
-        <EntryText entry={entry}>{entry.kind === "advisory" ? <AdvisoryEntry entry={entry} /> : <Markdown text={withoutFooter(entry)} numbers={aboutTasks(entry, entryOf(entry.in_reply_to ?? "")) ? "tasks" : "messages"} own={entry.kind === "system" && (VERIFIED.has(entry.meta.notice ?? String(entry.meta.command)) ? "rva" : "r")} />}</EntryText>
+        <EntryText entry={entry}>{entry.kind === "advisory" ? <Lazy load={advisoryEntry} given={{ entry }} over meanwhile={<Markdown text={entry.body} own />} /> : <Markdown text={withoutFooter(entry)} numbers={aboutTasks(entry, entryOf(entry.in_reply_to ?? "")) ? "tasks" : "messages"} own={entry.kind === "system" && (VERIFIED.has(entry.meta.notice ?? String(entry.meta.command)) ? "rva" : "r")} />}</EntryText>
         {entry.meta.notice === "conflict" && entry.meta.conflict !== undefined && <Lazy load={conflictAsked} given={{ number: entry.meta.conflict }} over />}
         {entry.meta.notice === "handoff" && <HandoffAsked entry={entry.id} />}
         {VERIFIED.has(entry.meta.notice ?? "") && <Lazy load={noticeOf} given={{ entry }} over />}

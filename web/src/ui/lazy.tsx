@@ -1,6 +1,6 @@
 /** A view that comes as a file of its own when it is opened. */
 
-import type { ComponentType } from "preact";
+import type { ComponentChildren, ComponentType } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { toast } from "./bits";
 
@@ -12,8 +12,8 @@ const told = new Set<unknown>();
 /** It is asked for again, since the connection comes back by itself. */
 const AGAIN_MS = 5000;
 
-/** `over`: it lies over the view, and takes no room while it comes. */
-export function Lazy<Given extends object = object>({ load, over, given }: { load: Load<Given>; over?: boolean; given?: Given }) {
+/** `over`: it lies over the view, and takes no room while it comes, or that of `meanwhile`. */
+export function Lazy<Given extends object = object>({ load, over, meanwhile, given }: { load: Load<Given>; over?: boolean; meanwhile?: ComponentChildren; given?: Given }) {
   const [, again] = useState(0);
   const [failed, setFailed] = useState(false);
   const [attempt, setAttempt] = useState(0);
@@ -38,7 +38,7 @@ export function Lazy<Given extends object = object>({ load, over, given }: { loa
   }, [load, attempt]);
   const View = held.get(load) as ComponentType<Given> | undefined;
   if (View) return <View {...(given as Given)} />;
-  if (over) return null;
+  if (over) return <>{meanwhile}</>;
   if (!failed) return <section class="view" aria-busy="true" />;
   return (
     <section class="view">

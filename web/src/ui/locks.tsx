@@ -8,7 +8,8 @@ import { locks, lookAtHeld, roomNow, sessions } from "../state/locks";
 import "../style/locks.css";
 import { ago, counted, full, instant, span } from "../text/format";
 import type { Lock, Session } from "../coordination_types";
-import { Copyable, Icon, Layer, Path, toast, Words } from "./bits";
+import { Icon, Layer, toast, Words } from "./bits";
+import { Copyable, Path } from "./copyable";
 import { Who } from "./proximity";
 import { shell } from "../state/room";
 

@@ -6,14 +6,14 @@ import { copyText } from "../state/prefs";
 import { follow, nothing } from "../state/view";
 import { bytes } from "../text/format";
 import { renderMarkdown, type Own } from "../text/markdown";
-import { parted } from "../text/terms";
 import { toast } from "./bits";
-import { termButton } from "./term";
 
 const LONG = 20_000;
 const FIRST = 6_000;
 /** Beyond this the text is shown as it is: laying out so much markup would stop the page. */
 const PLAIN = 200_000;
+
+type Explain = (node: HTMLElement) => void;
 
 /** What each mounted block was made from, to see whether it changed. */
 const sources = new WeakMap<Node, string>();
@@ -40,21 +40,9 @@ function dressCode(block: HTMLElement, settled: boolean): HTMLElement {
   return frame;
 }
 
-/** The words of the field in it become buttons that explain them; code stays as it is. */
-function explain(node: HTMLElement): void {
-  const walk = document.createTreeWalker(node, NodeFilter.SHOW_TEXT);
-  const texts: Text[] = [];
-  while (walk.nextNode()) texts.push(walk.currentNode as Text);
-  for (const one of texts) {
-    if (one.parentElement?.closest("code, pre, a, button")) continue;
-    const parts = parted(one.data);
-    if (parts.some((part) => part.id)) one.replaceWith(...parts.map((part) => (part.id ? termButton(part.id, part.text) : part.text)));
-  }
-}
-
-function mount(root: HTMLElement, text: string, settled: boolean, numbers: "messages" | "tasks", explained: boolean, own: Own): void {
+function mount(root: HTMLElement, text: string, settled: boolean, numbers: "messages" | "tasks", own: Own, explain?: Explain): void {
   const next: Node[] = [];
-  for (const node of [...renderMarkdown(text, numbers, explained || own).childNodes]) {
+  for (const node of [...renderMarkdown(text, numbers, own).childNodes]) {
     if (node.nodeType === Node.TEXT_NODE && !node.textContent?.trim()) continue;
     next.push(node);
   }
@@ -69,7 +57,7 @@ function mount(root: HTMLElement, text: string, settled: boolean, numbers: "mess
     const source = sources.get(node);
     let shown = node;
     if (node instanceof HTMLElement) {
-      if (explained) explain(node);
+      explain?.(node);
       const isCode = node.tagName === "PRE";
       for (const inner of node.querySelectorAll("pre")) {
         const mark = document.createComment("");
@@ -113,15 +101,16 @@ function onClick(event: MouseEvent): void {
   }
 }
 
-export function Markdown({ text, streaming = false, numbers = "messages", explained = false, own = false }: { text: string; streaming?: boolean; numbers?: "messages" | "tasks"; explained?: boolean; own?: Own }) {
+/** `explain`: of ui/term.tsx, where words are to be explained. */
+export function Markdown({ text, streaming = false, numbers = "messages", own = false, explain }: { text: string; streaming?: boolean; numbers?: "messages" | "tasks"; own?: Own; explain?: Explain }) {
   const root = useRef<HTMLDivElement>(null);
   const [open, setOpen] = useState(false);
   const long = text.length > LONG && !streaming;
   const shown = long && !open ? text.slice(0, FIRST) : streaming && text.length > LONG ? text.slice(-LONG) : text;
   const plain = shown.length > PLAIN;
   useLayoutEffect(() => {
-    if (!plain) mount(root.current!, shown, !streaming, numbers, explained, own);
-  }, [shown, plain, streaming, numbers, explained, own]);
+    if (!plain) mount(root.current!, shown, !streaming, numbers, own, explain);
+  }, [shown, plain, streaming, numbers, own, explain]);
   return (
     <>
       {plain ? <pre class="plain">{shown}</pre> : <div class={`md ${streaming ? "md-streaming" : ""}`} ref={root} onClick={onClick} />}

@@ -1,10 +1,12 @@
 /** How near somebody is to others: badges on task cards, and in an agent's panel. */
 
 import { airspace, linkKey, nearest, other, warningsOf, why } from "../state/airspace";
-import { showAirspace, showReview, showWorktree } from "../state/view";
+import { showAirspace, showWorktree } from "../state/view";
 import { worktreeFor } from "../state/worktrees";
 import { Diffstat } from "./diffstat";
-import { LevelChip, Who } from "./proximity";
+import { LevelChip } from "./advisory";
+import { BranchWays } from "./doing";
+import { Who } from "./proximity";
 import { AgentMark } from "./verified";
 import "../style/near.css";
 
@@ -30,7 +32,7 @@ export function Whereabouts({ name }: { name: string }) {
       {tree && (
         <div>
           <dt>Branch</dt>
-          <dd><code>{tree.branch}</code> <AgentMark name={name} /> {tree.files && tree.member ? <Diffstat of={tree} files /> : tree.files ? <><button type="button" class="link" onClick={() => showWorktree(name)}><Diffstat of={tree} files /></button> <button type="button" class="link" onClick={() => showReview(name)} data-testid="near-review">Review</button></> : <span class="muted">no change</span>}</dd>
+          <dd><code>{tree.branch}</code> <AgentMark name={name} /> {tree.files && tree.member ? <Diffstat of={tree} files /> : tree.files ? <><button type="button" class="link" onClick={() => showWorktree(name)}><Diffstat of={tree} files /></button> <BranchWays name={name} /></> : <span class="muted">no change</span>}</dd>
         </div>
       )}
       <div>

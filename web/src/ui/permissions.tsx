@@ -9,7 +9,8 @@ import { instant, span } from "../text/format";
 import type { Advisory } from "../airspace_types";
 import type { PermissionRequest } from "../types";
 import { Icon, toast } from "./bits";
-import { LevelChip, Who } from "./proximity";
+import { LevelChip } from "./advisory";
+import { Who } from "./proximity";
 import "../style/asks.css";
 
 /** Kinds of the Agent Client Protocol: allow_once, allow_always, reject_once, reject_always. */

@@ -4,7 +4,7 @@ import { useEffect } from "preact/hooks";
 import { cutOff, line, outdated, reconnectNow } from "../state/live";
 import { askName, nextTheme, personName, theme } from "../state/prefs";
 import { agents, away, entryOf, fleet, goToEnd, loaded, now, people, peopleAt, ready, room, shell, tail, workers } from "../state/room";
-import { agentPanel, callComposer, overlay, phone, replyTo, show, taskOpen, verificationShown, view, type View } from "../state/view";
+import { agentPanel, callComposer, landingOf, overlay, phone, replyTo, show, taskOpen, verificationShown, view, type View } from "../state/view";
 import { said } from "../state/said";
 import { returned } from "../state/unread";
 import { AgentList, DispatcherRow } from "./agents";
@@ -19,7 +19,6 @@ import { PermissionStack } from "./permission_stack";
 import { BottomTabs, TABS, Tabs } from "./tabs";
 import { Transcript } from "./transcript";
 import { visitorOf, visitors } from "../state/visitors";
-import { Descriptions } from "./term";
 import { shared, waiting } from "../text/fleet";
 import { moment } from "../text/format";
 
@@ -35,6 +34,7 @@ const agentChips = () => import("./chips");
 const needsView = () => import("../needs/view");
 const boardView = () => import("./board");
 const agentsView = () => import("./agents_view");
+const landDialog = () => import("../landing/land_dialog").then((all) => ({ default: all.LandDialog }));
 const agentPanelOver = () => import("./agents_view").then((all) => ({ default: all.AgentPanel }));
 const queueView = () => import("./queue");
 const airspaceView = () => import("../airspace/view");
@@ -268,12 +268,12 @@ export function Shell() {
       {taskOpen.value !== null && <Lazy load={taskPanel} over />}
       {verificationShown.value !== null && <Lazy load={resultsPanel} over />}
       {phone.value && <BottomTabs />}
+      {landingOf.value && <Lazy load={landDialog} over given={{ agents: [landingOf.value], onClose: () => (landingOf.value = null) }} />}
       {overlay.value === "search" && <Lazy load={search} over />}
       {overlay.value === "help" && <Lazy load={help} over />}
       {(askName.value || !personName.value) && <Lazy load={nameDialog} over />}
       <PermissionStack />
       <Tooltip />
-      <Descriptions />
     </div>
   );
 }

@@ -5,7 +5,8 @@ import { ApiError, besideLink, linkCommand, linkPlaced } from "../api";
 import { api } from "../api_views";
 import { askName, nameProblem, personName, setName } from "../state/prefs";
 import { outbox, sendAgain } from "../state/outbox";
-import { Copyable, Icon, Layer, Words } from "./bits";
+import { Icon, Layer, Words } from "./bits";
+import { Copyable } from "./copyable";
 import { Mark } from "./mark";
 import "../style/signin.css";
 

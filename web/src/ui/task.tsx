@@ -8,7 +8,7 @@ import { inTurn } from "../board/doing";
 import { Editable } from "../board/editable";
 import { Give } from "../board/give";
 import { Work } from "../board/work";
-import { BADGES, givenState, remarks } from "../state/board";
+import { BADGES, givenState, remarks } from "../board/cards";
 import { roomNow } from "../state/locks";
 import { put } from "../state/landing";
 import { jobs, tasks } from "../state/room";
@@ -18,7 +18,8 @@ import "../style/task.css";
 import { ago, full } from "../text/format";
 import { readRef, ref } from "../text/reference";
 import type { Task, TaskDetail, TaskPatch } from "../coordination_types";
-import { attempt, Icon, IconButton, Layer, Path, toast, Words } from "./bits";
+import { attempt, Icon, IconButton, Layer, toast, Words } from "./bits";
+import { Path } from "./copyable";
 import { Markdown } from "./markdown";
 import { Who } from "./proximity";
 

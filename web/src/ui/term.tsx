@@ -1,10 +1,11 @@
 /**
  * A word of the field, explained where it stands: on hover, on keyboard focus, on a tap, and to a screen reader.
  *
- * Invariant: `Descriptions` stands once in the page; every `Term` refers to it.
+ * Invariant: the descriptions stand once in the page, from the first word on that is explained; every `Term` refers to
+ * one of them.
  */
 
-import type { ComponentChildren } from "preact";
+import { render, type ComponentChildren } from "preact";
 import { parted, term, TERMS } from "../text/terms";
 
 export function Term({ id, children }: { id: string; children?: ComponentChildren }) {
@@ -13,7 +14,7 @@ export function Term({ id, children }: { id: string; children?: ComponentChildre
 }
 
 /** The same where the page is not made of components. */
-export function termButton(id: string, words: string): HTMLButtonElement {
+function termButton(id: string, words: string): HTMLButtonElement {
   const button = document.createElement("button");
   button.type = "button";
   button.className = "term";
@@ -29,9 +30,21 @@ export function Explained({ text }: { text: string }) {
   return <>{parted(text).map((part, i) => (part.id ? <Term key={i} id={part.id}>{part.text}</Term> : part.text))}</>;
 }
 
-export function Descriptions() {
-  return <div hidden>{TERMS.map((one) => <p key={one.id} id={`term-${one.id}`}>{one.text}</p>)}</div>;
+/** The words of the field in a rendered text become buttons that explain them; code stays as it is. */
+export function explain(node: HTMLElement): void {
+  const walk = document.createTreeWalker(node, NodeFilter.SHOW_TEXT);
+  const texts: Text[] = [];
+  while (walk.nextNode()) texts.push(walk.currentNode as Text);
+  for (const one of texts) {
+    if (one.parentElement?.closest("code, pre, a, button")) continue;
+    const parts = parted(one.data);
+    if (parts.some((part) => part.id)) one.replaceWith(...parts.map((part) => (part.id ? termButton(part.id, part.text) : part.text)));
+  }
 }
+
+const described = document.body.appendChild(document.createElement("div"));
+described.hidden = true;
+render(TERMS.map((one) => <p key={one.id} id={`term-${one.id}`}>{one.text}</p>), described);
 
 /** All of them, for the dialog that explains the page. */
 export function Words() {

@@ -7,7 +7,8 @@ import { airspace } from "../state/airspace";
 import { ago, counted, full, instant, span } from "../text/format";
 import { ref } from "../text/reference";
 import "../style/visitors.css";
-import { Avatar, hued, IconButton, Path } from "./bits";
+import { Avatar, hued, IconButton } from "./bits";
+import { Path } from "./copyable";
 import { dotOf } from "./visitor_list";
 
 /** Paths that are listed; the locks' own view has all. */

@@ -2,7 +2,8 @@
 
 import { dispatcher, ready, workers } from "../state/room";
 import { callComposer } from "../state/view";
-import { Copyable, Words } from "./bits";
+import { Words } from "./bits";
+import { Copyable } from "./copyable";
 import "../style/welcome.css";
 
 export function Welcome() {

@@ -5,7 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import { ApiError } from "../api";
 import { api } from "../api_views";
 import { fleet, room } from "../state/room";
-import { show, showAirspace, showConflict, showReview, worktreeOf } from "../state/view";
+import { mergeOf, show, showAirspace, showConflict, showReview, worktreeOf } from "../state/view";
 import { loadConflicts, openConflicts } from "../state/conflicts";
 import { fewPaths, mergeWords, place, plan } from "../state/merging";
 import { entryOfAgent, landing, landingRequired } from "../state/landing";
@@ -15,7 +15,8 @@ import "../style/worktrees.css";
 import { LandDialog } from "../landing/land_dialog";
 import { testsAnything } from "../landing/words";
 import { counted } from "../text/format";
-import { attempt, Copyable, Icon, IconButton, Layer, tell, toast, Words } from "./bits";
+import { attempt, Icon, IconButton, Layer, tell, toast, Words } from "./bits";
+import { Copyable } from "./copyable";
 import { Diffstat } from "./diffstat";
 import { DiscardDialog } from "./discard_dialog";
 import { MergeForm, type MergeChoice } from "./merge_form";
@@ -45,6 +46,11 @@ function Merges({ tree }: { tree: Worktree }) {
       {(tree.joins ?? []).map((hit) => (
         <span key={hit.agent} class="merges merges-unknown" data-tip={`Merged together, relay joins\n${hit.files.map((file) => `${file.path} by ${file.how}`).slice(0, 10).join("\n")}`} tabIndex={0} data-testid="joins">
           joins with <Who name={hit.agent} /> in {fewPaths(hit.files.map((file) => file.path))}
+        </span>
+      ))}
+      {(tree.undoes ?? []).map((hit) => (
+        <span key={hit.commit + hit.path} class="merges merges-collides" data-tip={`The branch has commit ${hit.commit.slice(0, 9)}, and takes out of ${hit.path} what it brought`} tabIndex={0} data-testid="undoes">
+          <span aria-hidden="true">⚠</span> would undo what <Who name={hit.agent} /> landed in {fewPaths([hit.path])}
         </span>
       ))}
       {tree.merging && <span class="merges merges-unknown" data-testid="under-way">a merge into it is under way</span>}
@@ -231,14 +237,13 @@ function Empty() {
 }
 
 export default function WorktreesView() {
-  const [merging, setMerging] = useState<string | null>(null);
   const [landed, setLanded] = useState<string | null>(null);
   const [discarding, setDiscarding] = useState<string | null>(null);
   useEffect(() => void loadWorktrees(), []);
   const list = worktrees.value;
   const runs = list?.some((tree) => tree.ports) ?? false;
   const shown = list?.find((w) => w.agent === worktreeOf.value);
-  const asked = list?.find((w) => w.agent === merging);
+  const asked = list?.find((w) => w.agent === mergeOf.value);
   const unwanted = list?.find((w) => w.agent === discarding);
   return (
     <section class="view worktrees-view" aria-label="Worktrees">
@@ -251,7 +256,7 @@ export default function WorktreesView() {
         <div class={`worktrees-list ${shown && !shown.member ? "with-diff" : ""}`}>
           <table class="trees">
             <thead><tr><th>Agent</th><th>Branch</th><th>Commits</th><th>Changes</th><th>Merge</th>{runs && <th>App</th>}<th><span class="offscreen">Actions</span></th></tr></thead>
-            <tbody>{list.map((tree) => <Row key={`${tree.agent} ${tree.member ?? ""}`} tree={tree} runs={runs} onMerge={() => setMerging(tree.agent)} onLand={() => setLanded(tree.agent)} onDiscard={() => setDiscarding(tree.agent)} />)}</tbody>
+            <tbody>{list.map((tree) => <Row key={`${tree.agent} ${tree.member ?? ""}`} tree={tree} runs={runs} onMerge={() => (mergeOf.value = tree.agent)} onLand={() => setLanded(tree.agent)} onDiscard={() => setDiscarding(tree.agent)} />)}</tbody>
           </table>
         </div>
       )}
@@ -266,7 +271,7 @@ export default function WorktreesView() {
       {shown?.member && <p class="diff-note" data-testid="diff-elsewhere">The worktree of {shown.agent} is at {shown.member}: the page of <Page of={shown.member} /> has its diff.</p>}
       {(!list || !list.length) && (list || worktreesProblem.value ? <Empty /> : <p class="diff-note" role="status">Reading the worktrees…</p>)}
       {worktreeOf.value && list && list.length > 0 && !shown && <p class="diff-note">{worktreeOf.value} has no worktree now.</p>}
-      {asked && <MergeDialog tree={asked} onClose={() => setMerging(null)} onLand={() => { setMerging(null); setLanded(asked.agent); }} />}
+      {asked && <MergeDialog tree={asked} onClose={() => (mergeOf.value = null)} onLand={() => { mergeOf.value = null; setLanded(asked.agent); }} />}
       {landed && <LandDialog agents={[landed]} onClose={() => setLanded(null)} />}
       {unwanted && <DiscardDialog tree={unwanted} onClose={() => setDiscarding(null)} />}
     </section>

@@ -39,8 +39,8 @@ function Lines({ file, at }: { file: FileDiff; at: string }) {
   if (file.binary) return <p class="diff-note">A binary file; its bytes are not shown.</p>;
   if (!rows.length) return <p class="diff-note">{file.change === "renamed" ? "Renamed, with the same content." : "No line changed."}</p>;
   return (
-    <div class={`diff-lines ${behind.size ? "diff-told" : ""}`} role="table" aria-label={`Changes of ${file.path}`}>
-      {rows.slice(0, shown).map((row, i) =>
+    <div class={`diff-lines ${behind.size ? "diff-told" : ""}`}>
+      <div role="table" aria-label={`Changes of ${file.path}`}>{rows.slice(0, shown).map((row, i) =>
         "head" in row ? (
           <div key={i} class="diff-hunk" role="row"><span role="cell">{row.head}</span> <b>{row.within}</b></div>
         ) : (
@@ -52,7 +52,7 @@ function Lines({ file, at }: { file: FileDiff; at: string }) {
             <code role="cell">{row.text}</code>
           </div>
         ),
-      )}
+      )}</div>
       {rows.length > shown && (
         <button type="button" class="diff-more" onClick={() => setShown(shown + LINES_FILE * 4)}>Show {Math.min(rows.length - shown, LINES_FILE * 4)} more of {rows.length - shown} lines</button>
       )}

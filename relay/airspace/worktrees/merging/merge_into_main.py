@@ -13,7 +13,12 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from relay.airspace.worktrees.commit_message import cleaned_message, proposed_message
+from relay.airspace.worktrees.commit_message import (
+    cleaned_message,
+    named_coauthors,
+    proposed_message,
+    work_message,
+)
 from relay.airspace.worktrees.lifecycle import WorktreeLifecycle, in_the_way, is_ancestor
 from relay.airspace.worktrees.merging.filters import refuse_filtered, refuse_to_filter
 from relay.airspace.worktrees.merging.own_files import own_files
@@ -111,7 +116,7 @@ class BranchMerger:
     async def merge(self, side: MergeSource, by: str, options: MergeOptions) -> MergeResult:
         """Raises Refusal, and then the main branch and its files are as they were; GitError."""
         merged, proposal, text = await self._prepare(side, by, options)
-        if self._settings.agent(by) is not None:
+        if options.unseen or self._settings.agent(by) is not None:
             await self._refuse_own_files(side, merged)
         if not proposal.is_accepted(options.joined):
             raise NotAccepted(side.agent, proposal, options.joined)
@@ -146,8 +151,7 @@ class BranchMerger:
         files = len(await changed_files(git, base, side.snapshot.tree, renames=False))
         commits = int(await git.line("rev-list", "--count", f"{main}..{head}")) if head else 0
         committer = await of_person(self._main) or of_relay(side.agent)
-        text = f"Uncommitted work of {side.agent}\n\nAs it stood in the worktree when its branch was discarded.\n"
-        head = await self.commit_work(side, branch, text, committer)
+        head = await self.commit_work(side, branch, await self.message_of_work(side), committer)
         kept = await self._lifecycle.hold(side.agent, head)
         try:
             await self._lifecycle.forward(side.checkout, branch, head, main)
@@ -208,9 +212,8 @@ class BranchMerger:
             raise Refusal(f"{branch} has changed since it was shown.", "Look at it again, then merge.")
         # In the scratch: a clone of its own has its commits in objects of its own.
         git = self._scratch.git(self._main)
-        nothing = NothingToMerge(f"{branch} of {side.agent} has nothing to merge: {into} has all of it.")
         if not side.snapshot.dirty and await is_ancestor(git, side.snapshot.commit, main):
-            raise nothing
+            raise NothingToMerge(side.agent, branch, into, await self.room.landed(side.agent))
         merged = await merge_trees(git, main, side.snapshot.commit, self.room.join)
         if merged is None:
             raise Refusal(f"{branch} and {into} have no common history.", "Merge it by hand.")
@@ -228,7 +231,7 @@ class BranchMerger:
         if not changed and any(part.settled for part in merged.parts):
             raise nothing_left(side.agent, branch, into)
         if not changed:
-            raise nothing
+            raise NothingToMerge(side.agent, branch, into, await self.room.landed(side.agent))
         hunks = await Differ().hunks(git, main, merged.tree, changed)
         if left := await left_markers(self._scratch.git(side.checkout), changed, hunks):
             raise Conflict(
@@ -264,8 +267,8 @@ class BranchMerger:
         note = "" if known else unknown_person_note(self._main, committer)
         author = (await of_person(side.checkout) if side.person else None) or of_relay(side.agent)
         commits, people = await branch_history(merged.git, merged.main, side.snapshot.head.commit)
-        about = await self.room.summary(side.agent, side.since)
         paths = [name_of(record.last_path) for record in merged.changed]
+        about = await self.room.summary(side.agent, side.since, paths)
         dirty = side.snapshot.dirty
         text = cleaned_message(options.text)
         if options.text and not text:
@@ -275,7 +278,7 @@ class BranchMerger:
         text = text or cleaned_message(
             proposed_message(merged.branch, options.squash, about, commits, paths, dirty=dirty)
         )
-        known_addresses = {author.email.lower(), committer.email.lower()}
+        known_addresses = {author.email.lower(), committer.email.lower(), *named_coauthors(text)}
         rest = [person for person in people if person.email.lower() not in known_addresses]
         trailers = (*(f"Co-authored-by: {person}" for person in rest), *options.trailers)
         message = await with_trailers(merged.git, text, trailers)
@@ -299,7 +302,7 @@ class BranchMerger:
             settled=merged.settled,
             warnings=tuple(await self.room.warnings(merged.git, merged.main, side.snapshot.commit)),
         )
-        return proposal, proposed_message(merged.branch, True, about, [], paths, dirty=True)
+        return proposal, await self.message_of_work(side)
 
     async def _diff(self, merged: _MergedTree) -> str:
         """What the merge changes in the files that relay joined."""
@@ -353,6 +356,18 @@ class BranchMerger:
             fix = f"Commit them in {side.checkout.top} first."
             await refuse_filtered(git, head.commit or tree, tree, "Uncommitted files", fix)
         return head.branch
+
+    async def message_of_work(self, side: MergeSource) -> str:
+        """The message of the commit that the side's uncommitted work becomes; "" = it has none. Raises GitError."""
+        snapshot, head, main = side.snapshot, side.snapshot.head.commit, self._head.commit
+        if not snapshot.dirty:
+            return ""
+        git = self._scratch.git(side.checkout)
+        changed = await changed_files(git, head or snapshot.tree, snapshot.tree, renames=False)
+        paths = [name_of(record.last_path) for record in changed]
+        about = await self.room.summary(side.agent, side.since, paths)
+        commits, _ = await branch_history(self._scratch.git(self._main), main, head) if main else ([], [])
+        return work_message(about, commits, paths)
 
     async def commit_work(self, side: MergeSource, branch: str, text: str, committer: Signature) -> str:
         """Commit what stands uncommitted onto the agent's branch; the branch's head then."""

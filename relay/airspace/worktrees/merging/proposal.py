@@ -40,7 +40,8 @@ class MergeOptions:
     """How somebody wants it merged. `squash`: as one commit; `text`: the message, empty = the proposed one; `head`:
     the work as it was shown, empty = as it is now; `joined`: the merged tree that they were shown and want, although
     relay joined some of its files: its id or the first digits of that; empty = none was shown; `untested`: they
-    want it although the tests fail on it; `trailers`: lines at the message's end, whatever the text is."""
+    want it although the tests fail on it; `trailers`: lines at the message's end, whatever the text is; `unseen`: no
+    person has decided on it, so what the room itself goes by is not merged."""
 
     squash: bool = False
     text: str = ""
@@ -48,6 +49,7 @@ class MergeOptions:
     joined: str = ""
     untested: bool = False
     trailers: tuple[str, ...] = ()
+    unseen: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from relay.airspace.worktrees.merging.wording import some_paths
+from relay.airspace.worktrees.room import LastLanding
 from relay.config.command_line import command
 from relay.git.trial_merge import Merge
 from relay.model import Refusal
@@ -42,7 +43,11 @@ class Conflict(Refusal):
 
 
 class NothingToMerge(Refusal):
-    """The main branch has all of it."""
+    """The main branch has all of it. `landing`: since when, where that is known."""
+
+    def __init__(self, agent: str, branch: str, into: str, landing: LastLanding | None) -> None:
+        since = f", {landing.said}" if landing is not None else ""
+        super().__init__(f"{branch} of {agent} has nothing to merge: {into} has all of it{since}.")
 
 
 def own_files_named(own: Sequence[str]) -> str:

@@ -13,6 +13,7 @@ from relay.airspace.worktrees.lifecycle import WorktreeLifecycle, is_ancestor
 from relay.airspace.worktrees.merging.filters import refuse_to_filter
 from relay.airspace.worktrees.merging.merge_into_main import BranchMerger
 from relay.airspace.worktrees.merging.proposal import MergeSource
+from relay.airspace.worktrees.merging.undone import tree_without
 from relay.airspace.worktrees.merging.wording import some_paths
 from relay.git.checkout import Checkout
 from relay.git.diff import changed_files
@@ -20,7 +21,6 @@ from relay.git.run import Git, GitError, name_of
 from relay.git.scratch_repository import ScratchRepository
 from relay.git.signing import of_person, of_relay, signed
 from relay.git.snapshot import commit_tree
-from relay.git.trial_merge import merge_trees
 from relay.model import Refusal
 
 
@@ -90,12 +90,7 @@ class MergeTakeBack:
 
     async def _without(self, git: Git, head: str, merge: str) -> str:
         """The tree of the main branch without what the merge brought. Raises Refusal: later work stands on it."""
-        nobody = signed(of_relay("relay"), of_relay("relay"))
-        trees = [await git.line("rev-parse", f"{name}^{{tree}}") for name in (merge, head, f"{merge}^1")]
-        # git merges with the base that the two have: as if both came from the merge.
-        base = await commit_tree(git, trees[0], [], "base\n", nobody)
-        ours, theirs = [await commit_tree(git, tree, [base], "side\n", nobody) for tree in trees[1:]]
-        merged = await merge_trees(git, ours, theirs)
+        merged = await tree_without(git, head, merge)
         if merged is None or not merged.clean:
             paths = some_paths(merged.conflicts if merged is not None else ())
             raise Refusal(

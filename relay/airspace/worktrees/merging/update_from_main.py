@@ -12,7 +12,6 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
-from relay.airspace.worktrees.commit_message import proposed_message
 from relay.airspace.worktrees.lifecycle import WorktreeLifecycle, in_the_way, is_ancestor
 from relay.airspace.worktrees.merging.filters import refuse_filtered, refuse_to_filter
 from relay.airspace.worktrees.merging.merge_into_main import BranchMerger
@@ -216,12 +215,7 @@ class UpdateFromMain:
         if not side.snapshot.dirty:
             assert side.snapshot.head.commit is not None
             return side.snapshot.head.commit
-        git = self._scratch.git(side.checkout)
-        old = side.snapshot.head.commit or side.snapshot.tree
-        changed = await changed_files(git, old, side.snapshot.tree, renames=False)
-        paths = [name_of(record.last_path) for record in changed]
-        about = await self._merger.room.summary(side.agent, side.since)
-        text = proposed_message(branch, True, about, [], paths, dirty=True)
+        text = await self._merger.message_of_work(side)
         return await self._merger.commit_work(side, branch, text, await self._committer(side.agent))
 
     async def _committer(self, agent: str) -> Signature:

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from relay.access.git_person import git_person
 from relay.app.runtime.daemon_requests import asked
-from relay.app.runtime.git_person import git_person
 from relay.base.terminal_text import fail, indented, safe
 from relay.config.loading import load_for_command
 from relay.config.locate import add_config_option

@@ -18,10 +18,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from relay.access.git_person import git_person
 from relay.app.merge.exploration import orders
 from relay.app.runtime import instance
 from relay.app.runtime.daemon_requests import agents_key
-from relay.app.runtime.git_person import git_person
 from relay.app.wiring.schema import SCHEMAS
 from relay.base.terminal_text import fail, indented, safe_line
 from relay.config.command_line import command

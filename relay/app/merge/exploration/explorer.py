@@ -23,6 +23,7 @@ import structlog
 
 from relay.airspace.worktrees.lifecycle import is_ancestor
 from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.app.merge.exploration import orders
 from relay.app.merge.exploration.choosing import Chooser
 from relay.app.merge.exploration.measuring import Measures
 from relay.app.merge.exploration.places import VariantPlaces
@@ -321,7 +322,11 @@ class Explorer:
             else:
                 text = wording.merge_message(exploration, run)
                 seen = wording.shown_tree(exploration.trouble)
-                merged, into = await self._parts.merge(run, commit, exploration.asker, text, seen)
+                by = await self._store.read(lambda tx: orders.taken_by(tx, exploration))
+                taken_by_person = by is not None and self._settings.current.agent(by) is None
+                merged, into = await self._parts.merge(
+                    run, commit, exploration.asker, text, seen, taken_by_person
+                )
         except (Refusal, GitError) as error:
             await self._put_off(exploration, runs, error)
             return

@@ -126,6 +126,14 @@ async def take(
     return f"{exploration.name}: {winner.name}{more} is merged now."
 
 
+async def taken_by(tx: Tx, exploration: Exploration) -> str | None:
+    """Who took its winner; None: its policy chose."""
+    for event in await events.of_lane(tx, lane_of(exploration.number), CHOSEN, limit=1):
+        if (event.outputs["winner"], event.outputs["taken"]) == (exploration.winner, exploration.taken):
+            return str(event.outputs["by"])
+    return None
+
+
 async def end(tx: Tx, number: int, *, by: str, cause: Sequence[str] = ()) -> str:
     """End an exploration that waits for people, and merge nothing; what the room says. Raises Refusal."""
     exploration = await journal.load(tx, number)

@@ -1,16 +1,19 @@
 """The merge of a winner into the main branch, as that of an agent's worktree.
 
 Invariant: as `BranchMerger.merge`: what cannot be merged changes nothing and is a Refusal. What relay joins beyond
-git is merged only where the configured tests pass on the merged tree, or where a person saw exactly this tree.
+git is merged only where the configured tests pass on the merged tree, or where a person saw exactly this tree. What
+the room itself goes by is merged only where a person took the variant.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from relay.airspace.worktrees.merging.merge_into_main import BranchMerger
 from relay.airspace.worktrees.merging.proposal import MergeOptions, MergeSource, NotAccepted
+from relay.airspace.worktrees.merging.refusals import OwnFiles
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.git.checkout import Head
 from relay.git.snapshot import Snapshot
@@ -18,8 +21,9 @@ from relay.merge.exploration.journal import VariantRun
 from relay.model import Refusal
 
 #: Merges a commit of a variant, for a person, with this message: (variant, commit, who, message, the merged tree that
-#: was seen) -> the commit on the main branch, and that branch's name. Raises Refusal, with nothing changed; GitError.
-MergeWinner = Callable[[VariantRun, str, str, str, str], Awaitable[tuple[str, str]]]
+#: was seen, whether a person took it) -> the commit on the main branch, and that branch's name. Raises Refusal, with
+#: nothing changed; GitError.
+MergeWinner = Callable[[VariantRun, str, str, str, str, bool], Awaitable[tuple[str, str]]]
 
 
 class NotSeen(Refusal):
@@ -42,7 +46,9 @@ def merge_by_git(registry: WorktreeRegistry, verify: VerifyTree | None = None) -
     """Merge as worktrees are merged. `verify`: asked where agents' branches land by the queue only; the winner is
     verified as a batch of the queue is, and moves the main branch from the commit on which it was."""
 
-    async def merge(run: VariantRun, commit: str, by: str, text: str, seen: str) -> tuple[str, str]:
+    async def merge(
+        run: VariantRun, commit: str, by: str, text: str, seen: str, taken: bool
+    ) -> tuple[str, str]:
         main, lifecycle = registry.main, registry.lifecycle
         if main is None or lifecycle is None:
             raise Refusal(f"There is no repository: {registry.trouble}")
@@ -64,8 +70,12 @@ def merge_by_git(registry: WorktreeRegistry, verify: VerifyTree | None = None) -
             # Committed and kept by a ref: no checkout is read, and none follows.
             snapshot = Snapshot(Head(run.branch, commit), tree, commit, dirty=False)
             source = MergeSource(run.agent, main, snapshot, own=False, since=time.time())
+            options = MergeOptions(text=text, joined=seen, unseen=not taken)
             try:
-                result = await merger.merge(source, by, MergeOptions(text=text, joined=seen))
+                result = await merger.merge(source, by, options)
+            except OwnFiles as refusal:
+                # Its own way out is that of an agent's worktree.
+                raise Refusal(refusal.message, "A person who has looked at it takes it.") from refusal
             except NotAccepted as joined:
                 proposal = joined.proposal
                 tested = await registry.test(proposal.tree)
@@ -73,8 +83,7 @@ def merge_by_git(registry: WorktreeRegistry, verify: VerifyTree | None = None) -
                     said = "no test is configured" if tested is None else f"its tests fail: {tested.said}"
                     output = "" if tested is None else tested.output
                     raise NotSeen(proposal.tree, proposal.diff, said, output) from joined
-                options = MergeOptions(text=text, joined=proposal.tree)
-                result = await merger.merge(source, by, options)
+                result = await merger.merge(source, by, replace(options, joined=proposal.tree))
         registry.wake.set()
         return result.commit, result.proposal.into
 

@@ -17,9 +17,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from relay.access.git_person import git_person
 from relay.app.runtime import instance
 from relay.app.runtime.daemon_requests import agents_key
-from relay.app.runtime.git_person import git_person
 from relay.base.durations import since
 from relay.base.terminal_text import fail, indented, safe
 from relay.config.command_line import command
@@ -150,6 +150,7 @@ class _Here:
         from relay.app.verification.parts import LandingParts
         from relay.app.wiring.merge_tools import MergeTools
         from relay.app.wiring.worktree_room import StoredWorktreeRoom
+        from relay.app.worktrees.setups import WorktreeSetups
         from relay.base.case_folding import folds_case
         from relay.coordination.writes.fencing import LockCheck
 
@@ -161,7 +162,14 @@ class _Here:
         updates = BranchUpdates(self.registry)
         actions = WorktreeActions(self.registry, updates)
         # Not the room's folder: a room that starts meanwhile would take the trees of what runs here for left ones.
-        self.landing = LandingParts(store, self.live, self.registry, actions, updates, folder=folder)
+        ports = WorktreeSetups(self.live, self.registry, _unsaid, lambda agent: None, lambda agent: None)
+        self.landing = LandingParts(
+            store, self.live, self.registry, actions, updates, folder=folder, lend=ports.lend
+        )
+
+
+async def _unsaid(agent: str, text: str) -> None:
+    """Nobody is told: no room runs."""
 
 
 @asynccontextmanager

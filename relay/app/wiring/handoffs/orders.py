@@ -256,7 +256,7 @@ class HandoffOrders:
                     f"`/handoff {other.name} escalate` ends one that waits for people.",
                 )
         for name, why in (await self._voice.reach(tx, sorted(names))).items():
-            if why in ("switched off", "not installed") or why is None:
+            if why in ("switched off", "not installed", "broken") or why is None:
                 raise Refusal(f"{name} cannot get a turn: it is {why or 'not here'}.", "`/who` says more.")
 
     def _check_place(self, agent: AgentSettings, *, made: bool = True) -> None:

@@ -11,7 +11,11 @@ from relay.model import actions
 from relay.model.actions import Action
 from relay.room.parsing.arguments import Command, WrongArguments, agents_of, shown
 
-_VERBS = {"run": actions.RunApp, "start": actions.RunApp, "stop": actions.StopApp, "end": actions.StopApp}
+_VERBS = {
+    **dict.fromkeys(("run", "start"), actions.RunApp),
+    **dict.fromkeys(("stop", "end"), actions.StopApp),
+    "output": actions.ShowOutput,
+}
 
 
 def app(rest: str, agents: Sequence[str]) -> Action:
@@ -25,7 +29,7 @@ def app(rest: str, agents: Sequence[str]) -> Action:
     if len(chosen) != 1:
         raise WrongArguments("Say whose app, one agent at a time.")
     if len(verbs) != 1:
-        raise WrongArguments(f"Say what to do with the app of {shown(chosen[0])}: `run` or `stop`.")
+        raise WrongArguments(f"Say what to do with the app of {shown(chosen[0])}: `run`, `stop` or `output`.")
     return _VERBS[verbs[0].lower().rstrip(".!")](chosen[0])
 
 
@@ -43,8 +47,9 @@ def _of_one(make: Callable[[str], Action]) -> Callable[[str, Sequence[str]], Act
 
 COMMANDS = (
     Command(
-        "/app [@AGENT run | stop]",
-        "start the app of an agent's branch in its worktree, or end it; alone it shows which run, and where",
+        "/app [@AGENT run | stop | output]",
+        "start the app of an agent's branch in its worktree, end it, or show what it and the setup printed; alone it "
+        "shows which run, and where",
         "/app @CODEX run",
         app,
     ),

@@ -13,9 +13,9 @@ from relay.model.speaker_names import clean_name, is_reserved
 GIT_S = 5.0
 
 
-def git_person(repo: Path, agents: Iterable[str]) -> str:
+def git_name(repo: Path, agents: Iterable[str]) -> str | None:
     """The name that git has for the person who types in this repository (`user.name`, which signs their merges
-    too); the system's user where git has none, or one that an agent has."""
+    too); None where git has none, or one that an agent has."""
     try:
         asked = ["git", "-C", str(repo), "config", "--get", "user.name"]
         output = subprocess.run(asked, capture_output=True, timeout=GIT_S, check=True).stdout.decode()
@@ -24,4 +24,9 @@ def git_person(repo: Path, agents: Iterable[str]) -> str:
             return name
     except (OSError, ValueError, subprocess.SubprocessError):
         pass
-    return system_user()
+    return None
+
+
+def git_person(repo: Path, agents: Iterable[str]) -> str:
+    """The name that git has for the person (`git_name`), else the system's user."""
+    return git_name(repo, agents) or system_user()

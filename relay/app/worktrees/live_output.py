@@ -1,4 +1,4 @@
-"""What a program of a policy prints while it runs, for the people who look.
+"""What a program of a policy or of a worktree prints while it runs, for the people who look.
 
 Invariant: it is told at most once in `EACH_S`, and what was printed last is always told.
 """

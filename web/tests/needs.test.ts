@@ -1,0 +1,28 @@
+import { describe, expect, it } from "vitest";
+import { merged, type Placed } from "../src/needs/words";
+import type { Need } from "../src/types";
+
+const need = (id: string, text = ""): Need => ({ id, kind: "question", at: "", about: "AVA", text, ref: null, ends_at: null, actions: [] });
+const placed = (...ids: string[]): Placed[] => ids.map((id) => ({ need: need(id), gone: false }));
+const shown = (of: { shown: readonly Placed[] }): string[] => of.shown.map((one) => `${one.need.id}${one.need.text}${one.gone ? " gone" : ""}`);
+const nobody = new Set<string>();
+
+describe("the list of needs", () => {
+  it("is what the room says while nobody is in it", () => {
+    expect(shown(merged(placed("a", "b"), [need("c"), need("a")], false, nobody))).toEqual(["c", "a"]);
+  });
+  it("moves no card while a person is in it, and counts what is new", () => {
+    const told = merged(placed("a", "b"), [need("c"), need("d"), need("a", "!")], true, nobody);
+    expect(shown(told)).toEqual(["a!", "b gone"]);
+    expect(told.fresh).toBe(2);
+  });
+  it("lets go at once what the person settled, and what comes back stands again", () => {
+    expect(shown(merged(placed("a", "b"), [need("b")], true, new Set(["a"])))).toEqual(["b"]);
+    const before = merged(placed("a", "b"), [need("b")], true, nobody).shown;
+    expect(shown(merged(before, [need("a"), need("b")], true, nobody))).toEqual(["a", "b"]);
+  });
+  it("takes in all that is new where nothing is left that could move", () => {
+    expect(shown(merged(placed("a"), [need("b")], true, nobody))).toEqual(["b"]);
+    expect(shown(merged([], [need("b")], true, nobody))).toEqual(["b"]);
+  });
+});
