@@ -34,6 +34,12 @@ async def office(store: Store, clock: Clock) -> AsyncIterator[Office]:
         yield office
 
 
+async def test_that_no_agent_can_answer_is_a_notice_that_folds(office: Office) -> None:
+    assert "paused" in (await office.ask("/pause")).body
+    answer = await office.ask("@RELAY what is the weather?")
+    assert answer.body.startswith("No agent can answer yet:") and answer.meta["notice"] == "no_agent"
+
+
 async def test_tasks_are_made_moved_cleared_and_brought_back(office: Office) -> None:
     assert "t1" in (await office.ask("/task Fix the login page")).body
     await office.ask("/task Write docs")
