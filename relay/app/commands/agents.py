@@ -27,7 +27,7 @@ from relay.room.journal.usage import Used, dollars
 
 #: Seconds that the room may take.
 ANSWER_S = 30.0
-HEARS = {Hears.BOUNDARY: "hears within the turn", Hears.NEXT: "hears with the next turn"}
+HEARS = {Hears.BOUNDARY: "gets messages during the turn", Hears.NEXT: "gets messages at the next turn"}
 
 
 @dataclass(frozen=True, slots=True)
