@@ -234,3 +234,21 @@ async def test_a_permission_reaches_a_pocket_while_nobody_has_the_page_open(tmp_
             need = await comes(told, "permission")
             assert (await act(told, need["id"], need["actions"][0]["name"]))["success"]
             assert (await told.reply_to(posted["id"], "ACE"))["body"] == "The answer was yes."
+
+
+async def test_a_variable_that_the_room_lacks_is_said_at_its_start(tmp_path: Path) -> None:
+    """Before anything is to be told there, and once."""
+    folder = tmp_path / "room"
+    folder.mkdir()
+    (folder / "asks.yaml").write_text(ASKS)
+    phone = {"name": "phone", "url_env": "PHONE", "format": "ntfy"}
+    async with room(folder, settings(agent("AVA", "asks.yaml"), notify=[phone])) as told:
+        for _ in range(2):
+            await told.start()
+            unset = "phone is not told what needs you: PHONE is not set in the environment of the room"
+            await told.until_said(unset, speaker="RELAY")
+            assert "PHONE is not set" in (await health(told))["detail"]
+            assert "is not told: PHONE is not set" in (await told.relay("notify")).out
+            told.kill()
+        await told.start()
+        assert sum(unset in one["body"] for one in await told.entries()) == 1

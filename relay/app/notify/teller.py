@@ -89,6 +89,9 @@ class Teller:
             changed |= self._standing[place.name].take_in(needs, place, self._clock())
         if changed:
             await self._keep()
+        for place in places:
+            if place.trouble and not self._standing[place.name].said:
+                await self._troubled(place, self._standing[place.name])
 
     async def _tell(self, http: aiohttp.ClientSession, place: Place, standing: Standing) -> None:
         """Send what waits, one by one, until one is not taken."""
@@ -132,7 +135,7 @@ class Teller:
         """Keep that it failed; the room is told once of what does not pass by itself soon."""
         now = self._clock()
         log.warning(
-            "a need was not told outside",
+            "a place outside was not told",
             place=place.name,
             need=need,
             reason=standing.trouble,

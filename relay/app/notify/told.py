@@ -72,7 +72,7 @@ class Standing:
     def take_in(self, needs: Iterable[Need], place: Place, now: float) -> bool:
         """What needs people now. False: nothing changed."""
         wanted = {need.id: need for need in needs if place.wants(need.kind.value)}
-        changed = self._meet(place)
+        changed = self._meet(place, now)
         for id, telling in list(self.needs.items()):
             if id in wanted:
                 if telling.gone is not None:
@@ -91,15 +91,18 @@ class Standing:
                 changed = True
         return changed
 
-    def _meet(self, place: Place) -> bool:
-        """Begin anew where the address is another one: what was given up at the old one is told."""
-        mark = hashlib.sha256(f"{place.format} {place.url}".encode()).hexdigest()[:16]
+    def _meet(self, place: Place, now: float) -> bool:
+        """Begin anew where the address is another one, or a variable is set or unset: what was given up before is
+        told."""
+        mark = hashlib.sha256(f"{place.format} {place.url}{place.trouble}".encode()).hexdigest()[:16]
         if mark == self.mark:
             return False
         for telling in self.needs.values():
             telling.gave_up = None
         self.mark = mark
         self._well()
+        if place.trouble:
+            self._troubled(place.trouble, now)
         return True
 
     def _well(self) -> None:

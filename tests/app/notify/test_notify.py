@@ -118,6 +118,13 @@ def test_a_place_is_left_alone_for_longer_each_time_and_what_waits_too_long_is_g
     assert standing.take_in([need()], other, now) and len(standing.waiting) == 1 and standing.trouble == ""
 
 
+def test_a_variable_that_is_not_set_is_a_trouble_before_anything_waits() -> None:
+    standing, unset = Standing(), place(trouble="PHONE is not set in the environment of the room")
+    assert standing.take_in([], unset, 5.0) and (standing.trouble, standing.since) == (unset.trouble, 5.0)
+    assert not standing.take_in([], unset, 6.0)
+    assert standing.take_in([], place(), 7.0) and standing.trouble == ""
+
+
 def test_a_place_asks_for_time_and_many_needs_are_bounded() -> None:
     standing = Standing()
     standing.take_in([need(f"job:{n}", at=float(n)) for n in range(MOST + 50)], place(), 0.0)
