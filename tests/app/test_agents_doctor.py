@@ -42,7 +42,7 @@ def test_it_says_how_each_agent_hears_and_why(room: Path) -> None:
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     at = lines.index("CLAUDE (claude): installed 9.8.7")
-    assert lines[at + 1].startswith("  hears within the turn by stream-json input: ")
+    assert lines[at + 1].startswith("  gets messages during the turn by stream-json input: ")
     assert "CODEX (codex): installed 9.8.7, not signed in, switched off" in lines
     assert any(
         line.startswith("GEMINI (gemini): cannot take a turn. gemini is not on the PATH") for line in lines

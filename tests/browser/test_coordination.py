@@ -135,7 +135,7 @@ async def test_work_of_another_process_shows_on_the_board(ann: Person, elsewhere
     dialog = ann.page.get_by_test_id("task-dialog")
     await expect(dialog.get_by_test_id("task-input")).to_contain_text('"size": 3')
     await expect(dialog.get_by_test_id("task-result")).to_contain_text('"boards": 12')
-    for words in ("CODEX submitted", "CLAUDE claimed", "CLAUDE completed"):
+    for words in ("CODEX made it", "CLAUDE took it", "CLAUDE completed it"):
         await expect(dialog.get_by_test_id("task-history")).to_contain_text(words)
     await ann.page.keyboard.press("Escape")
     await elsewhere.work.get(CLAUDE, ["ship"])

@@ -119,7 +119,7 @@ async def test_a_spent_budget_is_said(open_room: Open) -> None:
     job = await one.until_job(posted["id"], "ECHO", "skipped")
     assert "budget spent" in job["reason"]
     said = await one.reply_to(posted["id"], "RELAY")
-    assert re.search("ECHO was skipped: budget spent.*2 turns", said["body"]), said["body"]
+    assert re.search("ECHO does not answer: budget spent.*2 turns", said["body"]), said["body"]
     assert (await one.agent("ECHO"))["budget"]["turns_per_hour"] == {"used": 2, "limit": 2}
 
 
@@ -258,7 +258,7 @@ async def test_who_is_not_installed_is_skipped_with_the_reason(open_room: Open) 
     job = await one.until_job(posted["id"], "GONE", "skipped")
     assert job["error_class"] == "not_installed"
     assert "no-such-program-anywhere" in job["reason"]
-    assert "GONE was skipped" in (await one.reply_to(posted["id"], "RELAY"))["body"]
+    assert "GONE does not answer" in (await one.reply_to(posted["id"], "RELAY"))["body"]
     assert (await one.agent("GONE"))["installed"] is False
     unmentioned = await one.post("anybody?")
     await one.until_job(unmentioned["id"], "ECHO", "done")

@@ -18,7 +18,9 @@ async def test_a_conflict_is_one_need_with_all_that_comes_of_it(started: Started
     await merge(room, "AVA")
     told = await room.until_said("BEN does not merge into main now", speaker="RELAY")
     await room.reply_to(told["id"], "BEN")
-    assert names(await comes(room, "collision")) == ["stop-BEN", "update-BEN", "later"]
+    back = await comes(room, "collision")
+    assert names(back) == ["stop-BEN", "update-BEN", "later"]
+    assert "BEN does not merge into main now" in back["text"] and "SET BACK" not in back["text"], back
 
     async def of_ben() -> list[Json]:
         return [need for need in (await needs(room)).values() if need["about"] == "BEN"]

@@ -187,6 +187,7 @@ async def test_a_collision_is_decided_once(open_room: Open) -> None:
         one for one in (await room.get("/api/airspace/advisories"))["advisories"] if one["id"] == clash["ref"]
     ]
     late = open_one["steer"][0]
+    assert f"{late} waits" in clash["text"] and "STEER" not in clash["text"], clash
     assert set(names(clash)) == {"first-AVA", "first-BEN", f"stop-{late}", "later"}
 
     # Who goes first is decided: then it waits for the agents, and for no person.

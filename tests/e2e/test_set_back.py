@@ -258,7 +258,9 @@ async def test_a_second_landing_while_a_merge_is_under_way_is_told(started: Star
     ours = room.folder / "src" / "cart.py"
     ours.write_text(ours.read_text().replace("return 1", "return 3"))
     commit(room.folder)
-    told = await room.until_said(r"settled in src/cart\.py \(lines 2-8, 12\), git's", speaker="RELAY")
+    told = await room.until_said(
+        r"settled in src/cart\.py \(lines 2-8, 12\), counting git's", speaker="RELAY"
+    )
     assert not await said(room, "clear:") and len(await said(room, "BEN does not merge into main now")) == 2
     assert told["body"].split(" (the work of AVA")[0] in await _line(room)
     await room.reply_to(told["id"], "BEN")

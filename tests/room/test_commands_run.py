@@ -297,7 +297,7 @@ async def test_trying_now_is_the_one_attempt_of_an_open_circuit(office: Office, 
     )
     breaker = await office.store.read(lambda tx: queue.load_breaker(tx, policy))
     assert (str(breaker.state), breaker.failures) == ("closed", 0)
-    assert "nothing to try" in (await office.ask("/try @ALPHA")).body
+    assert "ALPHA works: it gets every message" in (await office.ask("/try @ALPHA")).body
 
 
 async def test_why_a_job_was_skipped_stays_true_once_the_circuit_is_closed(office: Office) -> None:
@@ -368,7 +368,7 @@ async def test_what_waits_for_a_machine_that_is_away_is_told_so(office: Office) 
     assert f"is with BETA already. {waits}" in (await office.ask(f"/route #{asked.number} BETA")).body
     await office.ask("/cancel @BETA")
     assert f"BETA. {waits}" in (await office.ask(f"/retry #{asked.number}")).body
-    assert "nothing to try: it waits for its machine" in (await office.ask("/try @BETA")).body
+    assert "BETA cannot be tried now: it waits for its machine" in (await office.ask("/try @BETA")).body
 
 
 async def test_route_sends_a_message_elsewhere(office: Office) -> None:

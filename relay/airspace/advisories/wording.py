@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
-from relay.airspace.advisories.rules.advisory import Advisory, Choice
+from relay.airspace.advisories.rules.advisory import Advisory, Choice, right_of_way_reason
 from relay.airspace.advisories.rules.grouping import by_weight, evidence_of
 from relay.airspace.advisories.rules.set_back import SetBack
 from relay.airspace.readings import Evidence, Level
@@ -31,23 +31,42 @@ def shown(advisory: Advisory) -> dict[str, Any]:
     return {**advisory.as_json(), "line": now}
 
 
-def line(advisory: Advisory, free_work: int | None = None) -> str:
+def in_words(advisory: Advisory) -> str:
+    """`line` for people, who need not know the words of advisories: "..., CLAUDE goes on (3 files committed), CODEX
+    waits"."""
+    return line(advisory, reason=_parts(advisory))
+
+
+def _parts(advisory: Advisory) -> str:
+    roles = advisory.roles
+    if roles.steer:
+        why = {place.agent: right_of_way_reason(place, advisory.latched) for place in advisory.latched}
+        parts = [f"{flat(why[agent])} goes on" for agent in roles.hold]
+        parts += [f"{flat(agent)} waits" for agent in roles.steer]
+        parts += [f"{flat(agent)} is near" for agent in roles.near]
+        return ", ".join(parts)
+    # That a branch is set back is said already.
+    return f"{_names(roles.agents)} work close to each other" if roles.agents else ""
+
+
+def line(advisory: Advisory, free_work: int | None = None, *, reason: str | None = None) -> str:
     """Why, who, and where to: "both change lines 40-58 of src/auth/session.py; HOLD: CLAUDE (3 files committed),
     STEER: CODEX; nearest free work: t14"."""
-    parts = [_why(advisory), advisory.reason] if advisory.contacts else []
+    reason = advisory.reason if reason is None else reason
+    parts = [_why(advisory), reason] if advisory.contacts else []
     if advisory.set_back:
         back = set_back_line(tuple(advisory.set_back.values()))
         if advisory.between is Level.RESOLUTION:
             parts.append(back)
         else:
             # What makes it a resolution comes first.
-            parts = [back, advisory.reason, *parts[:1]]
+            parts = [back, reason, *parts[:1]]
     if advisory.between is Level.RESOLUTION and free_work is not None:
         parts.append(f"nearest free work: {references.task(free_work)}")
     parts += [
         f"{flat(agent)} was not asked ({flat(why)})" for agent, why in sorted(advisory.not_asked.items())
     ]
-    return "; ".join(parts)
+    return "; ".join(filter(None, parts))
 
 
 def _why(advisory: Advisory) -> str:
@@ -127,7 +146,7 @@ def finds(back: SetBack) -> str:
     """What keeps it from merging: "git finds conflicts in src/cart.py (lines 3-9)"."""
     places = listed([(path, back.lines.get(path, ())) for path in back.paths])
     # The lines are those of the file as it is, which the markers make longer.
-    unsettled = f"conflicts are not settled in {places}, git's markers counted"
+    unsettled = f"conflicts are not settled in {places}, counting git's markers"
     return unsettled if back.unsettled else f"git finds conflicts in {places}"
 
 

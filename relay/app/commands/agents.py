@@ -22,7 +22,7 @@ from relay.config.settings import AgentSettings, Settings
 from relay.model import Availability, Hears
 from relay.room.journal.usage import Used, dollars
 
-HEARS = {Hears.BOUNDARY: "hears within the turn", Hears.NEXT: "hears with the next turn"}
+HEARS = {Hears.BOUNDARY: "gets messages during the turn", Hears.NEXT: "gets messages at the next turn"}
 
 
 @dataclass(frozen=True, slots=True)

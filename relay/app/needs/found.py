@@ -77,7 +77,7 @@ async def collisions(tx: Tx, agents: Iterable[str], told: Collection[str] = ()) 
         buttons.append(later("Leave it", said))
         since = max([advisory.resolved_at or advisory.opened_at, *(each.since for each in back.values())])
         about = " and ".join(advisory.part)
-        line = sentence(wording.line(advisory))
+        line = sentence(wording.in_words(advisory))
         found.append(Need(id, Kind.COLLISION, since, about, line, tuple(buttons), advisory.id, said=said))
     return found
 
@@ -199,7 +199,7 @@ async def unanswered(
             later("Leave it", f"job:{job.id}"),
         )
         ended, ref = job.ended_at or job.created_at, references.message(message.number)
-        how = "gave up on" if job.state is JobState.DEAD else "was skipped for"
+        how = "could not answer" if job.state is JobState.DEAD else "did not answer"
         text = f"It {how} {ref} of {flat(message.speaker)}: “{short(message.body, 80)}”"
         text += f". Why: {short(job.error)}" if job.error else ""
         found.append(Need(f"job:{job.id}", Kind.UNANSWERED, ended, job.agent, sentence(text), buttons, ref))

@@ -125,7 +125,9 @@ def _conflict(
     question, part = asked.question, asked.part
     agent, number, into = question.agent, asked.number, flat(question.into_name)
     where = f", {short(part.entity, 120)}" if part.entity else ""
-    text = f"{flat(agent)} cannot be merged into {into}: {flat(part.kind)} in {short(part.path, 200)}{where}."
+    text = (
+        f"{flat(agent)} cannot be merged into {into}: in {short(part.path, 200)}{where}, {flat(part.kind)}."
+    )
     if back is not None:
         text += f" {sentence(wording.finds(back))}"
     if out is not None:

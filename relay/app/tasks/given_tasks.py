@@ -55,6 +55,6 @@ class GivenTasks:
 
 
 def _why(job: dict[str, Any]) -> str:
-    how = "could not answer" if job["state"] == JobState.DEAD else "was skipped"
+    how = "could not answer" if job["state"] == JobState.DEAD else "did not answer"
     reason = flat(str(job.get("reason") or "")).rstrip(". ")[:MOST_REASON]
     return f"{job['agent']} {how}{': ' * bool(reason)}{reason}."

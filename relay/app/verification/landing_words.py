@@ -127,7 +127,7 @@ def how(tested: Verification | None, results: Sequence[Result], agreed: bool = F
         return (
             "**not tested**: no policy runs a program for it"
             if agreed
-            else "**not tested**: no policy is for it"
+            else "**not tested**: no policy covers it"
         )
     last = newest(results)
     passed = [result.policy + " (flaky)" * result.flaky for result in last if result.state is Outcome.PASSED]

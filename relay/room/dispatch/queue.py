@@ -301,7 +301,7 @@ async def skip_all(
     last = jobs[-1]
     await ledger.say(
         tx,
-        f"{last.agent} was skipped: {reason.rstrip('. ')}{then}.",
+        f"{last.agent} does not answer: {reason.rstrip('. ')}{then}.",
         now=now,
         about=last.message_id,
         meta={"notice": "skipped", "agent": last.agent, "jobs": [job.id for job in jobs]},

@@ -259,7 +259,7 @@ def _words(
         again = " or ".join(f"`/retry {references.message(message.number)}`" for message in about[-3:])
         return f"{plan.agent} could not answer: {detail}. {again} tries again."
     if what is Fate.SKIP:
-        return f"{plan.agent} was skipped: {detail}."
+        return f"{plan.agent} does not answer: {detail}."
     if what is Fate.PARK:
         until = clock_time(breaker.parked_until or now, now)
         return f"{plan.agent} is rate limited until {until}: {detail}. It continues then."

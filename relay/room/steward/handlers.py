@@ -291,10 +291,10 @@ class ActionHandlers:
             # One whose pause is over waits for its attempt too.
             closed = (await queue.load_breaker(tx, policy)).state is BreakerState.CLOSED
             if not prospect.probes and (closed or prospect.why):
-                why = f": {prospect.why}" if prospect.why else ": its circuit is closed, so it gets work"
-                raise Refusal(
-                    f"{name} has nothing to try{why}.", "`/retry m<number>` asks again for a message."
+                why = (
+                    f"cannot be tried now: {prospect.why}" if prospect.why else "works: it gets every message"
                 )
+                raise Refusal(f"{name} {why}.", "`/retry m<number>` asks again for a message.")
             missed = [Job.of_row(row) for row in await tx.all(Q.last_skips, limit=LATEST)]
             latest = max((job for job in missed if job.agent == name), key=lambda job: job.id, default=None)
             if latest is not None:

@@ -105,7 +105,7 @@ def _condition(agent: AgentView) -> str:
         how = (
             f", hears `/steer @{agent.name}` at its next tool"
             if agent.hears
-            else ", hears with its next turn"
+            else ", gets new messages at its next turn"
         )
         return f"has worked on {message(agent.running.message)} for {so_far}{how}{waits}"
     return f"is ready{waits}{_at_rest(agent)}"
@@ -167,7 +167,7 @@ def waiting_job(job: JobView, agent: AgentView | None = None) -> str:
 
 
 def unanswered_job(job: JobView) -> str:
-    ended = {"dead": "gave up on", "skipped": "was skipped for"}.get(job.state, "failed at")
+    ended = {"dead": "could not answer", "skipped": "did not answer"}.get(job.state, "failed at")
     why = f": {sentence(job.reason).rstrip('.')}" if job.reason else ""
     again = f" in {rough_duration(job.retry_in_s)}" if job.retry_in_s > 0 else ""
     retry = f"it is tried again{again}" if job.state == "failed" else f"`/retry {references.job(job.id)}`"

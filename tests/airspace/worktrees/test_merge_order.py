@@ -241,7 +241,7 @@ async def test_the_lines_of_markers_are_named_as_such(airspace: AirspaceRoom) ->
     await look(airspace, CODEX=markers)
     shown = wording.shown(await airspace.only())
     assert f"git finds conflicts in {FILE} (lines 40-58)" in shown["text"]
-    assert f"conflicts are not settled in {FILE} (lines 40-81), git's markers counted" in shown["line"]
+    assert f"conflicts are not settled in {FILE} (lines 40-81), counting git's markers" in shown["line"]
     assert shown["set_back"][0]["unsettled"] is True
     assert len(await told_of(airspace)) == 1
 

@@ -62,7 +62,7 @@ async def test_it_lands_when_a_person_has_agreed(open_place: Open) -> None:
     assert (await place.entry(ben.number)).state is LANDED
     assert place.main("app.py").startswith(JOINED)
     said = next(text for text in await place.messages() if "landed on" in text)
-    assert "**not tested**: no policy is for it" in said and "eve approved it (a1: merge.joined)" in said
+    assert "**not tested**: no policy covers it" in said and "eve approved it (a1: merge.joined)" in said
 
 
 async def test_others_land_meanwhile_and_nobody_is_asked_twice_about_the_same_files(open_place: Open) -> None:

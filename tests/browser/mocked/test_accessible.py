@@ -44,7 +44,7 @@ def furnished(room: MockRoom) -> str:
     room.cycle(other, "routed", action="route", agents=["CODEX"], reason="it is about money", took_ms=420)
     room.receipt(other, "CODEX", "pending")
     room.say("CLAUDE", TABLE, "agent", in_reply_to=question["id"])
-    room.say("RELAY", "CODEX was skipped: it is paused.", "system")
+    room.say("RELAY", "CODEX does not answer: it is paused.", "system")
     room.say("stranger", "written into the file", meta={"unverified": True})
     for n, status in enumerate(("pending", "in_progress", "done")):
         room.task(f"task {n}", status, badge="blocked" if n == 0 else None, note="why")

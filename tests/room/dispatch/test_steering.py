@@ -352,4 +352,4 @@ async def test_what_is_said_after_a_cancel_is_answered(floor: Floor) -> None:
     assert jobs[2].message_id == since and jobs[2].attempts == 1 and jobs[2].heard_at is None
     assert await floor.answers() == ["next: [ann] @ALPHA rather mend the login"]
     said = [message.body for message in await all_messages(floor.store) if message.speaker == "RELAY"]
-    assert said == ["ALPHA was skipped: cancelled by ann."]
+    assert said == ["ALPHA does not answer: cancelled by ann."]

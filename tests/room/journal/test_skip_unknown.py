@@ -21,6 +21,6 @@ async def test_what_waits_for_an_agent_that_has_gone_is_skipped_aloud(tmp_path: 
         jobs = {row["agent"]: row for row in await store.read(lambda tx: tx.all(Q.jobs, limit=9))}
         assert (jobs["OLD"]["state"], jobs["NEW"]["state"]) == ("skipped", "pending")
         said = await store.read(lambda tx: tx.one(Q.message_by_number, number=2))
-        assert said is not None and "OLD was skipped: it is not in the configuration" in said["body"]
+        assert said is not None and "OLD does not answer: it is not in the configuration" in said["body"]
     finally:
         await store.close()

@@ -177,7 +177,7 @@ def test_paused_and_switched_off_agents_need_no_installing() -> None:
         (replace(CLAUDE, queued=1), "is ready; 1 message waiting"),
         (
             replace(CLAUDE, running=RunningView(12, 130), queued=2),
-            "has worked on m12 for 2 min, hears with its next turn; 2 messages waiting",
+            "has worked on m12 for 2 min, gets new messages at its next turn; 2 messages waiting",
         ),
         (
             NO_CODEX,
@@ -251,7 +251,7 @@ def test_the_queue() -> None:
         "- m14 has waited 30 s for **CLAUDE**, tried again in 1 min (rate limit)\n"
         "\n"
         "**Not answered:**\n"
-        "- **CODEX** gave up on m9, 2 h 1 min ago: it crashed (`/retry j3`)"
+        "- **CODEX** could not answer m9, 2 h 1 min ago: it crashed (`/retry j3`)"
     )
 
 
@@ -284,7 +284,7 @@ def test_a_long_queue_is_counted_not_listed() -> None:
 
 def test_why_there_was_no_answer() -> None:
     text = render_skips(ROOM)
-    assert "**CODEX** was skipped for m11, 1 min ago: it is not installed (`/retry j7`)" in text
+    assert "**CODEX** did not answer m11, 1 min ago: it is not installed (`/retry j7`)" in text
     assert "stands in the way now" in text
     assert "it waits for its turn" in render_skips(StewardView(agents=(replace(CLAUDE, queued=1),)))
     assert "no message that was skipped" in render_skips(StewardView(agents=(CLAUDE,)))

@@ -153,6 +153,6 @@ export function receipt(job: Job, now: number, number: (job: number) => number |
     case "dead":
       return { tone: "dead", label: "failed", detail: `${job.agent} failed for good after ${job.attempts} attempts${cause ? `: ${cause}` : ""}` };
     case "skipped":
-      return { tone: "skipped", label: cause ? `skipped: ${cause}` : "skipped", detail: `${job.agent} was skipped${cause ? `: ${cause}` : ""}` };
+      return { tone: "skipped", label: cause ? `skipped: ${cause}` : "skipped", detail: `${job.agent} did not answer${cause ? `: ${cause}` : ""}` };
   }
 }

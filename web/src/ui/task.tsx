@@ -83,12 +83,19 @@ function Files({ task }: { task: Task }) {
   );
 }
 
+/** What somebody did to it, behind their name. */
+const DID: Readonly<Record<string, string>> = {
+  created: "made it", submitted: "made it", imported: "imported it", moved: "moved it", moved_all: "moved all tasks", renamed: "renamed it",
+  edited: "changed it", given: "gave it to an agent", archived: "took it off the board", cleared: "took all tasks off the board",
+  undone: "took a change back", claimed: "took it", completed: "completed it", failed: "failed at it", released: "gave it back", gave_up: "gave it up",
+};
+
 /** The message by which who has it was given it. */
 function Since({ task }: { task: Task }) {
   const last = task.given?.at(-1);
   if (!last || last.agent !== task.assignee) return null;
   const name = ref("m", last.number);
-  return <span class="muted">by <button type="button" class="link mono" aria-label={`Show ${name} in the room`} onClick={() => { taskOpen.value = null; void follow(name); }}>{name}</button></span>;
+  return <span class="muted">in <button type="button" class="link mono" aria-label={`Show ${name} in the room`} onClick={() => { taskOpen.value = null; void follow(name); }}>{name}</button></span>;
 }
 
 function Facts({ task }: { task: Task }) {
@@ -96,7 +103,7 @@ function Facts({ task }: { task: Task }) {
     ["State", <><i class={`status status-${lost(task) ? "lost" : task.status}`} aria-hidden="true" /> {lost(task) ? "Ended" : STATUS[task.status]}{task.badge && <span class={`badge badge-${task.badge}`} data-tip={BADGES[task.badge]}>{task.badge}</span>}</>],
     ["Created by", <><Who name={task.created_by} /> <span class="muted" data-tip={full(task.created_at)}>{ago(task.created_at, roomNow.value)}</span></>],
   ];
-  if (task.assignee) facts.push([task.status === "done" ? "Ended by" : "Claimed by", <><Who name={task.assignee} /> <Since task={task} /></>]);
+  if (task.assignee) facts.push([task.status === "done" ? "Ended by" : task.given?.at(-1)?.agent === task.assignee ? "Given to" : "Taken by", <><Who name={task.assignee} /> <Since task={task} /></>]);
   facts.push(["Priority", <Priority task={task} />]);
   if (task.task_type && task.task_type !== "task") facts.push(["Type", <code>{task.task_type}</code>]);
   if (task.source) facts.push(["Issue", <a href={task.source} target="_blank" rel="noreferrer noopener" data-testid="task-source">{task.source.replace(/^https?:\/\//, "")}</a>]);
@@ -180,7 +187,7 @@ export default function TaskPanel() {
               {whole.history.map((event) => (
                 <li key={event.id}>
                   <time dateTime={event.at} data-tip={full(event.at)}>{ago(event.at, roomNow.value)}</time>
-                  <span>{event.by ? <><Who name={event.by} /> </> : null}{event.change.replace(/_/g, " ")}{event.note && <small>{event.note}</small>}</span>
+                  <span>{event.by ? <><Who name={event.by} /> </> : null}{(event.by && DID[event.change]) || event.change.replace(/_/g, " ")}{event.note && <small>{event.note}</small>}</span>
                 </li>
               ))}
             </ol>
