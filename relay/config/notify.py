@@ -33,6 +33,8 @@ NeedKind = Literal[
     "exploration",
     "held",
     "not_landed",
+    "setup_failed",
+    "app_ended",
 ]
 #: What a secret of the Standard Webhooks begins with, and its bytes.
 SECRET_MARK = "whsec_"
