@@ -187,6 +187,7 @@ async def test_each_need_is_told_once_over_failures_and_kills(tmp_path: Path) ->
         await goes(told, dan["id"])
         told.kill()
         await told.start()
+        await told.post("@DAN keep the times")
         await eventually(lambda: about(outside, desk, "DAN", 2), "DAN asks again")
         assert [one for one in outside.at(team) if one.id == late.id] == [late]
         listed = json.loads((await told.relay("notify", "--json")).out)
