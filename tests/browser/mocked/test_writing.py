@@ -248,7 +248,7 @@ async def test_an_agent_that_works_is_steered_and_what_it_heard_stands_there(
     job = room.receipt(question, "CLAUDE", "active")
     room.stream(job, "I begin.", 0, tool="Bash: make test")
     stream = page.get_by_test_id("stream")
-    await expect(stream).to_contain_text("hears this at its next tool")
+    await expect(stream).to_contain_text("gets this at its next tool")
     await stream.get_by_role("button", name="Steer").click()
     await page.get_by_test_id("steer-text").fill("leave the tests alone")
     await page.keyboard.press("Enter")

@@ -147,7 +147,7 @@ function Facts({ agent }: { agent: Agent }) {
       <p class={`health health-${state}`} data-testid="health"><Dot state={state} /> {healthLine(agent, at)}{agent.queued ? <span class="muted"> · {agent.queued} queued</span> : null}</p>
       {agent.away && <p class="detail away-why" data-testid="away">{absence(agent, at)}. What is written to {agent.name} waits for it{agent.running ? ", and so does what it was working on" : ""}.</p>}
       {agent.channel && agent.installed && (
-        <p class="detail" data-testid="channel" data-tip={agent.channel.why || undefined}>hears {agent.channel.hears === "boundary" ? `within the turn (${agent.channel.name})` : "with the next turn"}</p>
+        <p class="detail" data-testid="channel" data-tip={agent.channel.why || undefined}>gets messages {agent.channel.hears === "boundary" ? `during the turn (${agent.channel.name})` : "at the next turn"}</p>
       )}
       {agent.running && (
         <>

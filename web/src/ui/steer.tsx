@@ -58,7 +58,7 @@ export function Steer({ agent }: { agent: string }) {
       ) : (
         <button type="button" class="button small" onClick={() => setOpen(true)} data-testid="steer">Steer</button>
       )}
-      <small data-tip={channel?.why}>{within ? "It hears this at its next tool." : "It hears this with its next turn."}</small>
+      <small data-tip={channel?.why}>{within ? "It gets this at its next tool." : "It gets this at its next turn."}</small>
     </div>
   );
 }
