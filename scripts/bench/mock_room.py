@@ -196,9 +196,12 @@ class MockRoom(MockState):
         return web.json_response({"entries": hits[: int(request.query.get("limit", 20))]})
 
     async def _queue(self, request: web.Request) -> web.Response:
-        state = request.query.get("state", "")
+        state, named = request.query.get("state", ""), request.query.get("messages")
         jobs = [j for j in self.jobs.values() if not state or j["state"] == state]
-        return web.json_response({"jobs": sorted(jobs, key=lambda j: -j["id"])})
+        if named is not None:
+            jobs = [j for j in jobs if j["message_id"] in named.split(",")]
+        limit = int(request.query.get("limit", 200))
+        return web.json_response({"jobs": sorted(jobs, key=lambda j: -j["id"])[:limit]})
 
     async def _usage(self, _: web.Request) -> web.Response:
         return web.json_response(self.usage)

@@ -165,6 +165,18 @@ async def test_a_room_without_agents_says_what_to_install(room: MockRoom, open_p
     await expect(page.get_by_test_id("welcome")).to_contain_text("every active agent answers")
 
 
+async def test_of_a_long_queue_what_is_open_is_there_from_the_start(
+    room: MockRoom, open_page: OpenPage
+) -> None:
+    """Read at first are the newest rows; one that waits is older."""
+    room.receipt(room.say("ann", "@CODEX look"), "CODEX", "pending")
+    for number in range(80):
+        room.receipt(room.say("ann", f"@CLAUDE look {number}"), "CLAUDE", "done")
+    page = await open_page()
+    await expect(page.get_by_test_id("tab-queue").locator("em")).to_have_text("1")
+    await expect(page.get_by_test_id("receipt").last).to_contain_text("CLAUDE")
+
+
 async def test_the_queue_is_filtered_and_retried(room: MockRoom, open_page: OpenPage) -> None:
     question = room.say("ann", "@all look")
     room.receipt(question, "CLAUDE", "dead", reason="crashed", attempts=5)

@@ -240,12 +240,24 @@ function takeState(state: Omit<RoomState, "commands">): void {
   tail.value = state.tail;
 }
 
-/** Entries that are read at first: a screen of them, and what is near above. */
+/** Entries that are read at first: a screen of them, and what is near above. Rows of the queue: about as many. */
 const FIRST = 40;
+const FIRST_JOBS = 60;
+/** Rows of the queue that are looked at of one state. */
+const MOST_JOBS = 400;
+
+/** Of a long queue what the newest rows leave out: what is open, what the first entries ask, and what given tasks wait for. */
+async function readOpenJobs(entries: readonly Entry[]): Promise<void> {
+  recall(entries);
+  const given = tasks.peek().filter((task) => task.status === "in_progress").flatMap((task) => task.given?.at(-1)?.message ?? []);
+  const open = (["active", "pending", "failed"] as const).map((of) => api.queue(MOST_JOBS, of));
+  const found = await Promise.all([...open, ...(given.length ? [api.jobsOf(given.slice(0, 100))] : [])]);
+  putJobs(found.flat().filter((job) => !jobs.value.has(job.id)));
+}
 
 /** The first look: state, newest entries and receipts; the socket goes on from the page's cursor. */
 export async function loadRoom(): Promise<void> {
-  const [state, page, queue] = await Promise.all([api.state(), api.newest(FIRST), api.queue(400)]);
+  const [state, page, queue] = await Promise.all([api.state(), api.newest(FIRST), api.queue(FIRST_JOBS)]);
   batch(() => {
     takeState(state);
     putJobs(queue);
@@ -254,11 +266,13 @@ export async function loadRoom(): Promise<void> {
     loaded.value = true;
   });
   cursor = page.next ?? String(state.room.cursor);
+  // Without an answer those rows are missing until they change.
+  if (queue.length === FIRST_JOBS) readOpenJobs(page.entries).catch(() => undefined);
 }
 
 /** After a reconnection: what has no cursor is read anew. */
 export async function refresh(): Promise<void> {
-  const [state, queue] = await Promise.all([api.state(), api.queue(400)]);
+  const [state, queue] = await Promise.all([api.state(), api.queue(MOST_JOBS)]);
   batch(() => {
     takeState(state);
     putJobs(queue);
