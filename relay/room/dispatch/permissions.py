@@ -34,8 +34,8 @@ _HERE = "GET /api/permissions lists the open ones."
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A request that waits. `number`: for people to quote, never used again; `id` is of this run of the daemon, so that an answer to
-    an old page's request is no answer to a new one. Times are Unix seconds."""
+    """A request that waits. `number`: for people to quote, never used again; `id` is of this run of the daemon.
+    Times are Unix seconds."""
 
     number: int
     id: str
