@@ -261,7 +261,7 @@ async def questions(tx: Tx, agents: Iterable[str], now: float) -> list[Need]:
             if about:
                 replied |= {(message.thread, name) for name in message.to}
                 replied |= {(message.thread, asked.speaker)} if asked is not None else set()
-            elif "given" not in message.meta:  # a task that is given answers no question
+            elif "given" not in message.meta and not _reviews(message):  # these answer no question
                 answered |= set(message.to)
             continue
         if message.kind != "agent" or speaker not in names:
@@ -284,6 +284,10 @@ async def questions(tx: Tx, agents: Iterable[str], now: float) -> list[Need]:
         )
         found.append(Need(f"question:{reference}", Kind.QUESTION, at, speaker, question, buttons, reference))
     return found
+
+
+def _reviews(message: Message) -> bool:
+    return message.body.lstrip().casefold().startswith(f"{actions.SendReview.word} ")
 
 
 def question_of(body: str) -> str:
@@ -311,7 +315,7 @@ def silent(working: Mapping[str, tuple[float, float]], quiet_s: float, now: floa
         id = f"silent:{name}:{began:.0f}"  # of this turn: another one is not let work by it
         quiet = rough_duration(now - max(began, heard))
         text = f"It has worked for {rough_duration(now - began)}, and nothing was heard of it for {quiet}."
-        at = heard or began
+        at = max(began, heard)
         found.append(Need(id, Kind.SILENT, at, name, text, buttons, name, said=f"silent:{name}"))
     return found
 
@@ -365,5 +369,6 @@ async def _give(
     said = f"{what} “{short(_ADDRESSED.sub('', title), MOST_QUOTED)}”"
     return tuple(
         NeedAction(f"give-{other}", f"Give {said} to {other}", to(other))
-        for other in able.names[:MOST_OTHERS]
+        # In the order of their names, which stays when one gets free: nobody gives it to another than they meant.
+        for other in sorted(able.names[:MOST_OTHERS])
     )

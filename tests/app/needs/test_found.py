@@ -138,6 +138,9 @@ def test_a_permission_has_its_own_options_and_ends() -> None:
 def test_only_who_was_not_heard_for_long_is_silent() -> None:
     needs = silent({"AVA": (0.0, 0.0), "BEN": (0.0, 950.0)}, 600.0, 1000.0)
     assert [need.about for need in needs] == ["AVA"]
+    # What was heard in an earlier turn is not since when it is silent in this one.
+    (need,) = silent({"AVA": (962.0, 800.0)}, 30.0, 1000.0)
+    assert need.at == 962.0 and need.text == "It has worked for 38 s, and nothing was heard of it for 38 s."
 
 
 def test_who_waits_for_a_person_is_not_silent() -> None:
