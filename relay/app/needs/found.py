@@ -141,7 +141,7 @@ async def agent_needs(tx: Tx, members: Mapping[str, Member], board: Board, now: 
             if breaker.retry_at:
                 due = breaker.retry_at <= now
                 text += (
-                    ": its next message is one attempt"
+                    ": its next message is a trial, and an answer puts it back to work"
                     if due
                     else f" until {clock_time(breaker.retry_at, now)}"
                 )
@@ -174,7 +174,7 @@ async def agent_needs(tx: Tx, members: Mapping[str, Member], board: Board, now: 
                 skips = [job.ended_at or 0.0 for job in missed if job.error_class == "budget"]
                 at = max([used.newest or 0.0, *skips])
                 free = clock_time(spent.frees_at, now)
-                text = f"Its budget is spent: {spent.text}. The first part is free again at {free}."
+                text = f"Its budget is spent: {spent.text}. It can begin its next turn at {free}."
                 need = Need(id, Kind.BUDGET, at, name, text, buttons, name, spent.frees_at, said=typed)
                 found.append(need)
     return found

@@ -49,7 +49,7 @@ const HEALTH_WORDS: Record<Health, string> = {
 export function healthLine(agent: Agent, at: number, short = false): string {
   const state = health(agent, at);
   if (state === "away") return `away${short ? "" : ` with ${agent.member}`} since ${moment(agent.heard_at ?? null, at)}`;
-  if (state === "working") return `working ${span(at - (instant(agent.running!.since) ?? at))}`;
+  if (state === "working") return `working ${span(Math.max(1000, at - (instant(agent.running!.since) ?? at)))}`;
   if (state === "asks") return `asks you ${span(Math.max(0, (instant(asked(agent)!.deadline_at) ?? at) - at))}`;
   if (state === "open") {
     const retry = instant(agent.breaker.retry_at);

@@ -12,7 +12,7 @@ import { Last, NeedsMark } from "./doing";
 
 const rank = (agent: Agent): number => {
   const kind = standing(agent.name)?.kind;
-  if (waitsFor(agent.name) || kind === "collides" || kind === "conflicts") return 0;
+  if (waitsFor(agent.name) || kind === "collides" || kind === "conflicts" || agent.breaker.state === "open") return 0;
   return agent.running ? 1 : kind === "ready" ? 2 : 3;
 };
 
