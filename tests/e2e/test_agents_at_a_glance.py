@@ -90,5 +90,26 @@ async def test_who_works_on_what_and_what_it_cost(tmp_path: Path) -> None:
         assert f"**BEN** is ready; last: quickly (m{question['number']}), " in said
         assert "**AVA** is ready; has t1; last: t1: Write the docs quickly " in said
 
+        # A command and Markdown are not its person's words; and what was deleted is not told again.
+        async def last_of_ben(body: str) -> Json:
+            posted = await told.post(body)
+            await told.reply_to(posted["id"], "BEN")
+            return dict((await of(told, "BEN"))["last"])
+
+        picture = "![cart.png](relay-file:0011.png) **Now** `src/**`, as [said](https://a.b/c)"
+        last = await last_of_ben(f"/steer @BEN {picture}")
+        assert last["asked"]["text"] == "cart.png Now src/**, as said"
+        comment = "1 comment on `tw/ann/ben` at 0123456789ab:\n\n`src/cart.py`, line 2: no"
+        last = await last_of_ben(f"/review @BEN {comment}")
+        assert last["asked"]["text"] == "1 comment on your branch: src/cart.py, line 2: no"
+        await told.post(f"/delete m{last['number']}")
+
+        async def is_deleted() -> bool:
+            return bool((await of(told, "BEN"))["last"]["asked"]["text"] == "deleted")
+
+        await eventually(is_deleted, "the last line of BEN says that it was deleted")
+        jobs = (await told.get("/api/queue"))["jobs"]
+        assert next(job for job in jobs if job["agent"] == "BEN")["asked"]["text"] == "deleted"
+
         told.kill()
         assert (await told.relay("agents", "cost")).code == 1
