@@ -62,13 +62,14 @@ async def test_who_works_on_what_and_what_it_cost(tmp_path: Path) -> None:
         use = await told.get("/api/usage")
         ava, ben, total = use["agents"]["AVA"], use["agents"]["BEN"], use["total"]
         assert (ava["input"], ava["cache_write"], ava["cache_read"], ava["output"]) == (1200, 7, 30000, 40)
-        assert (ava["usd"], ava["unpriced"]) == (0.75, 0)
+        # The turn that was cancelled told no price.
+        assert (ava["usd"], ava["unpriced"]) == (0.75, 1)
         assert (ben["usd"], ben["unpriced"], ben["output"]) == (0, 1, 2)
         assert (total["turns"], total["output"], total["usd"]) == (3, 42, 0.75)
         assert use["hours"][-1]["agents"].keys() <= {"AVA", "BEN"}
         assert json.loads((await told.relay("agents", "cost", "--json")).out)["total"] == total
         shown = (await told.relay("agents", "cost")).out.splitlines()
-        assert shown[1].split() == ["AVA", "2", "1,200", "7", "30,000", "40", "$0.75"]
+        assert shown[1].split() == ["AVA", "2", "1,200", "7", "30,000", "40", "$0.75", "and", "more"]
         assert shown[2].split() == ["BEN", "1", "10", "0", "0", "2", "not", "told"]
         assert shown[3].split() == ["all", "3", "1,210", "7", "30,000", "42", "$0.75", "and", "more"]
         asked = await told.post("/cost")
