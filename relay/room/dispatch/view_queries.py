@@ -21,7 +21,7 @@ from relay.store.ports import Tx
 ASKED = 240
 #: The commands whose text is what an agent is asked.
 _ORDERS = re.compile(r"\s*/(?:steer|review)\s+(?:@[\w-]+[,:]*\s+)+", re.IGNORECASE)
-_COMMENTS = re.compile(r"(\d+ comments?) on `[^`\n]+` at [0-9a-f]+[^:\n]*")
+_COMMENTS = re.compile(r"\A(\d{1,4} comments?) on `[^`\n]+` at [0-9a-f]+[^:\n]*")
 _LINK = re.compile(r"!?\[([^\[\]\n]*)\]\([^()\s]*\)")
 _LINE_MARK = re.compile(r"^ {0,3}(?:#{1,6}\s|>\s?|(?:```|~~~)[\w-]*$)", re.MULTILINE)
 _EMPHASIS = re.compile(r"(?<![\w/*])(\*\*|~~|\*)(?=\w)([^\n]+?)(?<=\S)\1(?![\w/*])")
@@ -121,9 +121,9 @@ def asked_in_short(speaker: str, body: str) -> dict[str, str]:
     a deleted message has no text."""
     text = body[: ASKED * 10]
     if order := _ORDERS.match(text):
-        text = _COMMENTS.sub(r"\1 on your branch", text[order.end() :], count=1)
+        text = _COMMENTS.sub(r"\1 on your branch", text[order.end() :])
     text = _EMPHASIS.sub(r"\2", _LINE_MARK.sub("", _LINK.sub(r"\1", text)))
-    line = " ".join(text.replace("`", "").split()) or "deleted"
+    line = " ".join(text.replace("`", "").split()) if body else "deleted"
     return {"by": speaker, "text": line if len(line) <= ASKED else line[: ASKED - 1] + "…"}
 
 
