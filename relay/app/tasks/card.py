@@ -157,14 +157,15 @@ async def verifications_of(tx: Tx, task: BoardTask, jobs: Collection[int]) -> li
 
 
 def _cost(turns: Sequence[Row], jobs: Sequence[Job]) -> Json:
-    """What its turns cost that have ended, in tokens by kind and in US dollars. `shared`: so many of the turns
-    answered another message as well."""
+    """What its turns cost that have ended, in tokens by kind and in US dollars. `unpriced`: so
+    many of the turns reported no price; `shared`: so many answered another message as well."""
     kinds = ("input", "cache_write", "cache_read", "output")
     heads = {job.folded_into for job in jobs if job.folded_into is not None}
     return {
         "turns": len(turns),
         **{kind: sum(turn[f"{kind}_tokens"] for turn in turns) for kind in kinds},
         "usd": round(sum(turn["cost_usd"] for turn in turns), 4),
+        "unpriced": sum(not turn["cost_usd"] for turn in turns),
         "shared": sum(turn["job"] in heads for turn in turns),
         "seconds": round(sum(turn["ended_at"] - turn["started_at"] for turn in turns), 1),
     }
