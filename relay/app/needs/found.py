@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from relay.airspace.advisories import table, wording
 from relay.airspace.advisories.rules.advisory import Advisory, Steering
-from relay.app.needs.need import Kind, Need, NeedAction, later
+from relay.app.needs.need import Kind, Need, NeedAction, gives_up, later
 from relay.app.needs.words import MOST_LABEL, named, prose, sentence, short, unmarked
 from relay.base.durations import clock_time, parse_iso, rough_duration
 from relay.base.terminal_text import flat
@@ -71,6 +71,8 @@ async def collisions(tx: Tx, agents: Iterable[str], told: Collection[str] = ()) 
             for choice in choices
             if not (choice.name == "stop" and choice.agent in paused)
         ]
+        stuck = [name for name, each in back.items() if each.unsettled and name in names]
+        buttons += [gives_up(name, f"abort-{name}") for name in stuck]
         # As the room says it: by the message that told of it.
         name = references.message(advisory.number) if advisory.number else advisory.id[-6:]
         said = ":".join(["advisory", name, *sorted(back)])
