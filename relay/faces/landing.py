@@ -116,7 +116,7 @@ class LandingView:
             policies = await self._policies.all()
         except (BadPolicies, OSError) as error:
             trouble = f"the policies cannot be used: {error}"
-        shown, order = await rows_of(registry, self._protocol)
+        shown, order = await rows_of(registry, self._protocol, self._landings.store)
         wanted = agents or with_work(registry)
         # Of an agent that several members have, one row: that with work, and here.
         ranked = sorted(shown, key=lambda row: (bool(row["files"]), row["member"] is None))

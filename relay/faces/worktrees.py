@@ -7,6 +7,7 @@ take a record of it: what the store raised comes out then, as of every other cal
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from relay.airspace.advisories.protocol import AdvisoryProtocol
@@ -18,7 +19,8 @@ from relay.git.run import GitError
 from relay.log import events
 from relay.model import Refusal
 from relay.room.journal import ledger
-from relay.store.ports import Store
+from relay.store.ports import Store, StoreError
+from relay.verification import present
 
 #: A row that is really written: a disk that is full, or that may only be read, shows in nothing less.
 _PROBE = "worktrees_asked"
@@ -56,7 +58,7 @@ class WorktreesService:
     async def state(self) -> dict[str, Any]:
         """`{worktrees: [...], order: [...], trouble, troubles, polling, commands, disk}`."""
         registry = self._registry
-        worktrees, order = await rows_of(registry, self._protocol)
+        worktrees, order = await rows_of(registry, self._protocol, self._store)
         if any(row["member"] for row in worktrees):
             jobs = await self._store.read(lambda tx: tx.all(ledger.Q.active_jobs))
             at_work = {job["agent"] for job in jobs} - registry.turn_trees.keys()
@@ -95,16 +97,27 @@ class WorktreesService:
         return self._actions
 
 
-async def merge_order(registry: WorktreeRegistry, protocol: AdvisoryProtocol | None = None) -> list[str]:
+async def merge_order(
+    registry: WorktreeRegistry, protocol: AdvisoryProtocol | None, store: Store
+) -> list[str]:
     """The agents in the order in which their branches are best merged, as every interface shows it. `protocol`: knows
     whom an agent has the right of way over, and what people decided; None = nobody does."""
-    return [str(step["agent"]) for step in (await rows_of(registry, protocol))[1]]
+    return [str(step["agent"]) for step in (await rows_of(registry, protocol, store))[1]]
 
 
 async def rows_of(
-    registry: WorktreeRegistry, protocol: AdvisoryProtocol | None
+    registry: WorktreeRegistry, protocol: AdvisoryProtocol | None, store: Store
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """As `rows`, by what the protocol knows."""
+    """As `rows`, by what the protocol and the verifications know."""
+
+    async def verified(trees: Mapping[str, str]) -> dict[str, dict[str, Any]] | None:
+        try:
+            found = await store.read(lambda tx: present.of_work(tx, trees))
+        except (StoreError, store.transient, store.errors):
+            return None  # what git knows is told while the database is away
+        return {agent: standing.as_json() for agent, standing in found.items()}
+
     if protocol is None:
-        return await rows(registry)
-    return await rows(registry, lambda agent, other: agent in protocol.behind(other), protocol.decided())
+        return await rows(registry, verified=verified)
+    yields = protocol.behind
+    return await rows(registry, lambda agent, other: agent in yields(other), protocol.decided(), verified)

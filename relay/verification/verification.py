@@ -33,6 +33,7 @@ class Source(StrEnum):
     AGENT = "agent"
     GITHUB = "github"
     PERSON = "person"
+    REVIEW = "review"
 
 
 class State(StrEnum):

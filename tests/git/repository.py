@@ -152,5 +152,8 @@ class _Unrecorded:
 
     async def write(self, work: Any, *, durable: bool = False) -> None: ...
 
+    async def read(self, work: Any) -> dict[str, Any]:
+        return {}
+
 
 UNRECORDED: Any = _Unrecorded()

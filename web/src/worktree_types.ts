@@ -1,5 +1,7 @@
 /** The shapes of the worktrees and their merges (docs/airspace.md). */
 
+import type { Verification } from "./landing/types";
+
 export interface Worktree {
   agent: string;
   path: string;
@@ -35,6 +37,8 @@ export interface Worktree {
   untried?: string[];
   /** What of others' landed work the branch takes out again, though git merges it. */
   undoes?: { agent: string; path: string; commit: string }[];
+  /** What the tests say of it; null: nothing. Left out where that cannot be read. */
+  verified?: Verdict | null;
   /** A merge into it is under way. */
   merging?: boolean;
   /** The conflicts stand in its own files, with their markers. */
@@ -51,6 +55,12 @@ export interface Worktree {
   busy?: string;
   /** What it takes of the disk; `whole`: all of it was seen. */
   disk?: { bytes: number; whole: boolean; at: string } | null;
+}
+
+/** What a verification says of a branch. `present`: its files are still those that were tested; `said`: what to know before a merge. */
+export interface Verdict extends Pick<Verification, "number" | "reference" | "state" | "reason" | "agent" | "summary"> {
+  present: boolean;
+  said: string;
 }
 
 /** How a worktree was made ready for its agent (docs/worktrees.md). */
@@ -87,6 +97,8 @@ export type WorktreeRuns = { agent: string } & Partial<Pick<Worktree, "ports" | 
 export interface MergeTurn {
   agent: string;
   first: string;
+  /** The verification in which its tests failed: it is the last then. */
+  failed?: string;
   sets_back: { agent: string; paths: string[] }[];
 }
 

@@ -88,6 +88,11 @@ class WorktreeRoom:
         """Run the configured tests on a tree, outside of every checkout; None: none are configured."""
         return None
 
+    async def tests_said(self, agent: str, tree: str) -> str:
+        """Why the room's tests do not speak for an agent's work with this tree, in a sentence; empty: they do, or
+        nothing is known."""
+        return ""
+
     async def across_files(
         self, git: Git, sides: Sequence[tuple[str, str]]
     ) -> Sequence[SemanticConflict] | None:

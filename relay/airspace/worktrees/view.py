@@ -7,7 +7,7 @@ Invariant: nothing is done here with a worktree that is at another member.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from relay.airspace.shared.shared_work import SharedWork
@@ -21,6 +21,9 @@ from relay.git.run import GitError, name_of
 from relay.git.trial_merge import Trial, Verdict
 from relay.model import Fault, Refusal
 
+#: By agent, what the tests say of its work (`relay.verification.present.Standing.as_json`), of its tree by agent;
+#: None: that cannot be read now.
+Verified = Callable[[Mapping[str, str]], Awaitable[Mapping[str, dict[str, Any]] | None]]
 #: Bytes of a difference that an interface shows.
 MOST_DIFF = 1_048_576
 
@@ -78,10 +81,11 @@ async def rows(
     registry: WorktreeRegistry,
     yields: Callable[[str, str], bool] = lambda agent, other: False,
     decided: Collection[str] = (),
+    verified: Verified | None = None,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """One row for each worktree that was looked at, and the order to merge those in that are here (`best_order`).
-    Those of other members follow, as these list them. A person's own session has none: its checkout is its
-    person's, and stands only among what the others collide with."""
+    Those of other members follow, as these list them. `verified` gives what the tests say of each. A person's own
+    session has none: its checkout is its person's, and stands only among what the others collide with."""
     # What a worktree has and how it merges are told of one commit of the main branch.
     await registry.catch_up()
     # Taken once: what is looked at meanwhile changes neither.
@@ -122,7 +126,16 @@ async def rows(
     others = registry.merge_trials.others
     # Of an agent that several members have, that of another one counts where it has work there.
     shown += [_told(other, others) for name, other in others.items() if name not in surveyed or other.changed]
-    return shown, [turn.as_json() for turn in best_order(merging, behind, collisions, yields, decided)]
+    # What has nothing to land, or stands elsewhere, has no tree here that a verdict could be compared with.
+    trees = {row["agent"]: row["tree"] if row["files"] else "" for row in reversed(shown)}
+    verdicts = {} if verified is None else await verified(trees)
+    failed = dict[str, str]()
+    if verdicts is not None:
+        for row in shown:
+            row["verified"] = verdicts.get(row["agent"])
+        failed = {name: each["reference"] for name, each in verdicts.items() if each["state"] == "failed"}
+    turns = best_order(merging, behind, collisions, yields, decided, failed)
+    return shown, [turn.as_json() for turn in turns]
 
 
 def _partners(name: str, pairs: Iterable[tuple[str, str]]) -> list[tuple[tuple[str, str], str]]:

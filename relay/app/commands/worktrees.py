@@ -310,6 +310,7 @@ def _preview(proposal: dict[str, Any]) -> str:
         f"{_count(proposal['files'], 'file')}.",
         f"Author:    {proposal['author']}",
         f"Committer: {proposal['committer']}",
+        *([proposal["tests"]] if proposal["tests"] else []),
         *([f"{proposal['decided']}."] if proposal["decided"] else []),
         *([proposal["note"]] if proposal["note"] else []),
         *([warned(proposal["warnings"])] if proposal["warnings"] else []),
@@ -379,6 +380,8 @@ def _merges(worktree: dict[str, Any]) -> str:
         f"would undo what {hit['agent']} landed in {hit['path']} (commit {hit['commit'][:9]})"
         for hit in worktree.get("undoes", ())
     ]
+    if (verdict := worktree.get("verified")) and verdict["said"]:
+        parts.append(verdict["said"].rstrip("."))
     if worktree["untried"]:
         parts.append(f"not tried yet with {', '.join(worktree['untried'])}")
     if worktree["merging"]:
@@ -399,5 +402,7 @@ def _place(conflict: dict[str, Any], path: str) -> str:
 
 def _turn(number: int, entry: dict[str, Any]) -> str:
     first = f" (first it has to {entry['first']})" if entry["first"] else ""
+    if entry["failed"]:
+        first += f" (last: its tests failed, {entry['failed']})"
     hits = [f"sets {hit['agent']} back in {', '.join(hit['paths'])}" for hit in entry["sets_back"]]
     return f"{number}. {entry['agent']}{first}" + (f": {'; '.join(hits)}" if hits else "")

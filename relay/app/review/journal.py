@@ -93,7 +93,8 @@ async def applied(tx: Tx, agent: str) -> Mapping[str, Mapping[str, Any]]:
 async def record_applied(
     tx: Tx, agent: str, told: Mapping[str, Any], *, cause: Sequence[str], source_key: str
 ) -> Event:
-    """A suggestion was applied or taken back: `{comment, undo, commit, by, path, first, blob, stood, text}`."""
+    """A suggestion was applied or taken back: `{agent, branch, comment, undo, commit, tree, by, path, first, blob,
+    stood, text}`."""
     new = NewEvent(APPLIED, lane_of(agent), outputs=dict(told), parents=list(cause), source_key=source_key)
     return await events.append(tx, new)
 

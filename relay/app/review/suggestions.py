@@ -172,8 +172,16 @@ class Suggestions:
         if not action.undo:
             answer += f" `/apply @{worktree.name} {sent.name} undo` takes it back."
         told = {
-            **{"comment": sent.name, "undo": action.undo, "commit": commit, "by": by, "path": comment.path},
-            **{"first": first, "blob": blob, "stood": entry.oid, "text": answer},
+            **{"agent": worktree.name, "comment": sent.name, "undo": action.undo, "commit": commit, "by": by},
+            **{
+                "path": comment.path,
+                "tree": tree,
+                "branch": branch,
+                "first": first,
+                "blob": blob,
+                "stood": entry.oid,
+                "text": answer,
+            },
         }
         name = self._registry.checkout_name(worktree.name)
         known = await self._store.read(lambda tx: last_tree(tx, name))

@@ -221,7 +221,7 @@ class LandingQueue:
     async def _order(self) -> list[str]:
         """The agents, the least entangled first."""
         try:
-            return await merge_order(self._registry, self._protocol)
+            return await merge_order(self._registry, self._protocol, self._store)
         except GitError:
             return []
 

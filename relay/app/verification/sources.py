@@ -1,5 +1,5 @@
-"""Which changes are verified by themselves: what agents' turns and tasks leave, what is handed on, and what variants
-of an exploration are.
+"""Which changes are verified by themselves: what agents' turns and tasks leave, suggestions that people applied, what
+is handed on, and what variants of an exploration are.
 
 Invariants: a change is asked for once, in the transaction that moves the cursor, or that ends the turn; without
 policies nothing is.
@@ -21,6 +21,7 @@ from relay.verification.policy_list import Policies
 from relay.verification.verification import Change, Source
 
 TASK_CHANGED, HANDED_ON, VARIANT = "task.changed", "handoff", "exploration.variant_ended"
+APPLIED = "review.applied"
 
 
 class ChangeSources:
@@ -28,7 +29,7 @@ class ChangeSources:
     there is one relay."""
 
     name = "verification-sources"
-    reads = frozenset({TASK_CHANGED, HANDED_ON, VARIANT})
+    reads = frozenset({TASK_CHANGED, HANDED_ON, VARIANT, APPLIED})
     emits = frozenset({journal.ASKED})
 
     def __init__(self, policies: Policies, registry: WorktreeRegistry, fleet: Fleet | None = None) -> None:
@@ -67,6 +68,8 @@ class ChangeSources:
                 agent = str(outputs["from_agent"])
                 text = f"handed on by {agent} to {outputs['to_agent']}"
                 return [_kept(Source.HANDOFF, agent, outputs["snapshot_id"], outputs.get("commit"), text)]
+            case "review.applied" if outputs.get("tree"):
+                return [_applied(outputs)]
             case "exploration.variant_ended" if outputs.get("commit") and event.snapshot:
                 text = f"variant {outputs['name']} of x{outputs['number']}"
                 agent = str(outputs["agent"])
@@ -85,6 +88,17 @@ class ChangeSources:
         return Change(
             journal.new_id(), Source.TASK, str(agent), str(agent), summary=title, task=str(task["id"])
         )
+
+
+def _applied(told: Mapping[str, Any]) -> Change:
+    """A suggestion that a person has applied to an agent's branch, or taken back: as a turn's change."""
+    done = "takes back" if told["undo"] else "applies"
+    summary = f"{told['by']} {done} the suggestion {told['comment']} in {told['path']}"
+    branch, commit, tree = str(told["branch"]), str(told["commit"]), str(told["tree"])
+    agent, by = str(told["agent"]), str(told["by"])
+    return Change(
+        journal.new_id(), Source.REVIEW, agent, by, branch, commit, tree=tree, summary=summary[:300]
+    )
 
 
 def _kept(source: Source, agent: str, tree: str, commit: str | None, summary: str) -> Change:

@@ -55,6 +55,7 @@ from relay.room.journal import ledger
 from relay.store.ports import Store, StoreBusy, StoreError, Tx
 from relay.timeline.projection import CHANGED as FILES_CHANGED
 from relay.timeline.projection import last_tree
+from relay.verification import present
 
 log = structlog.get_logger(__name__)
 _TOLD = "worktrees_trouble"
@@ -106,6 +107,14 @@ class StoredWorktreeRoom(WorktreeRoom):
 
     async def warnings(self, git: Git, ours: str, theirs: str) -> Sequence[str]:
         return () if self._tools is None else await self._tools.warnings(git, ours, theirs)
+
+    async def tests_said(self, agent: str, tree: str) -> str:
+        """Empty also where the database cannot be read."""
+        try:
+            found = await self._store.read(lambda tx: present.of_work(tx, {agent: tree}))
+        except (StoreError, self._store.transient, self._store.errors):
+            return ""
+        return found[agent].said if agent in found else ""
 
     async def across_files(
         self, git: Git, sides: Sequence[tuple[str, str]]

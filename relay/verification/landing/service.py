@@ -25,7 +25,7 @@ class Landings:
     """Of one room."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        self.store = self._store = store
 
     async def ask(self, caller: Caller, agent: str | None = None, *, task: str | None = None) -> Json:
         """Put a branch into the queue: an agent its own, a person anybody's. Raises Refusal."""

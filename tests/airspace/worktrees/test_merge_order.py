@@ -370,5 +370,9 @@ def test_the_least_entangled_goes_first(merging: str, pairs: Sequence[str], orde
     assert told[0].agent == "C" and {turn.agent for turn in told} == set(merging)
     told = best_order(list(merging[:-1]), [merging[-1]], collisions, decided={merging[-1]})
     assert (told[0].agent, bool(told[0].first)) == (merging[-1], True)
+    # Whose tests failed comes last, and is set back by those that it collides with.
+    told = best_order(list(merging), [], collisions, decided={merging[0]}, failed={merging[0]: "v1"})
+    assert (told[-1].agent, told[-1].failed) == (merging[0], "v1") and len(told) == len(merging)
+    assert bool(told[-1].first) == any(merging[0] in turn.sets_back for turn in told)
     # Of equals, who has the right of way.
     assert best_order(["A", "B"], [], {("A", "B"): ("f",)}, lambda one, _: one == "A")[0].agent == "B"

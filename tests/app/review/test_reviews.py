@@ -11,10 +11,13 @@ import pytest
 from relay.airspace.worktrees import view
 from relay.airspace.worktrees.branch_updates import BranchUpdates
 from relay.airspace.worktrees.lifecycle import WorktreeLifecycle
+from relay.airspace.worktrees.merging.proposal import MergeOptions
 from relay.app.review.comments import wanted
 from relay.app.review.reviews import Reviews
 from relay.app.review.suggestions import Suggestions
+from relay.app.verification.sources import ChangeSources
 from relay.app.worktrees.desk import WorktreeDesk
+from relay.faces.worktrees import rows_of
 from relay.git.checkout import Checkout
 from relay.model import Fault, Message, Refusal
 from relay.model.actions import (
@@ -31,7 +34,8 @@ from relay.room.journal import ledger
 from relay.room.journal.ledger import NewMessage
 from relay.room.journal.orders import Order
 from relay.store.ports import Tx
-from tests.app.verification.place import AGENTS, Open, Place
+from relay.verification import journal
+from tests.app.verification.place import AGENTS, Open, Place, policy, python
 from tests.engines import BOTH, all_events, check_log
 from tests.git.repository import commit, git
 
@@ -127,6 +131,55 @@ async def test_a_suggestion_is_applied_once_for_each_order(open_place: Open) -> 
         await apply(place, made.number, undo=True, by="cleo")
     del place.registry.turn_trees["AVA"]
     await check_log(place.store)
+
+
+async def test_a_verdict_is_of_the_tree_that_was_tested(open_place: Open) -> None:
+    place = await open_place()
+    place.have(policy("tests", python("import app; raise SystemExit(app.total() == 4)")))
+    sources = ChangeSources(place.policies, place.registry)
+
+    async def verify_applied() -> None:
+        event = (await all_events(place.store, "review.applied"))[-1]
+        await place.store.write(lambda tx: sources.apply(tx, event))
+        (asked,) = await place.store.read(journal.open_verifications)
+        await place.verifier.finished(asked.number)
+
+    async def told() -> tuple[dict[str, Any], list[dict[str, Any]]]:
+        await place.look()
+        rows, order = await rows_of(place.registry, None, place.store)
+        return {row["agent"]: row["verified"] for row in rows}, order
+
+    await place.work("BEN", {"ben.py": "x = 1\n"})
+    await place.work("AVA", {"app.py": "def total():\n    return 3\n"})
+    assert (await told())[0]["AVA"] is None
+    await place.verify("AVA")
+    verdicts, order = await told()
+    assert (verdicts["AVA"]["state"], verdicts["AVA"]["present"], verdicts["AVA"]["said"]) == (
+        "passed",
+        True,
+        "",
+    )
+    assert verdicts["BEN"] is None and [step["agent"] for step in order] == ["AVA", "BEN"]
+    made = await send(place, {"path": "app.py", "first": 2, "text": "More.", "suggestion": "    return 4"})
+    await apply(place, made.number)
+    verdict = (await told())[0]["AVA"]
+    assert (verdict["reference"], verdict["state"], verdict["present"]) == ("v1", "passed", False)
+    assert verdict["said"] == "It was changed since its tests passed (v1)."
+    # It is verified as what a turn leaves; a merge says how that ended, and is the last one that is advised.
+    await verify_applied()
+    verdicts, order = await told()
+    verdict = verdicts["AVA"]
+    assert (verdict["reference"], verdict["state"], verdict["present"]) == ("v2", "failed", True)
+    assert [(step["agent"], step["failed"]) for step in order] == [("BEN", ""), ("AVA", "v2")]
+    proposal = await place.actions.propose("AVA", "ann", MergeOptions())
+    assert proposal["tests"] == verdict["said"] == "Its tests failed (v2)."
+    # What stands there again as it was tested needs no test.
+    await apply(place, made.number, undo=True)
+    verdict = (await told())[0]["AVA"]
+    assert (verdict["reference"], verdict["state"], verdict["present"]) == ("v1", "passed", True)
+    await apply(place, made.number, by="bob")
+    merged = await place.actions.merge("AVA", "ann")
+    assert merged["reason"].endswith("Its tests failed (v2).")
 
 
 async def test_what_is_taken_back_leaves_the_file_as_it_was_to_the_last_byte(open_place: Open) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from relay.airspace.pair_facts import SemanticConflict
 from relay.app.merge.exploration.winner import merge_by_git
+from relay.app.needs.merges import merge_needs
 from relay.app.verification.landing_git import LandingGit
 from relay.config.merge import MergeSettings
 from relay.config.verification import LandingSettings
@@ -166,11 +167,21 @@ async def test_a_red_main_puts_nobody_out(open_place: Open) -> None:
     (ava,) = await place.land("AVA")
     assert (ava.state, ava.output) == (WAITING, "")
     assert ava.note.startswith("main fails by itself (v")
+    # Nothing in the queue ends that: a person is asked.
+    needs, _ = await place.store.read(lambda tx: merge_needs(tx, ["AVA", "BEN"], ava.at + 1))
+    assert [(need.about, [each.name for each in need.actions]) for need in needs] == [
+        ("AVA", ["cancel-AVA", "later"])
+    ]
+    assert (
+        needs[0].text.startswith("Main fails by itself (v")
+        and "AVA waits in the landing queue for that" in needs[0].text
+    )
     # What mends it lands, and then the other.
     (ben,) = await place.land("BEN")
     assert ben.state is LANDED
     await place.queue.drain()
     assert (await place.entry(ava.number)).state is LANDED
+    assert (await place.store.read(lambda tx: merge_needs(tx, ["AVA", "BEN"], ava.at + 1)))[0] == []
 
 
 async def test_a_new_entry_restarts_no_build(open_place: Open, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.async_api import Locator, Page, expect
 
@@ -357,3 +359,40 @@ async def test_a_turn_that_changed_nothing_leaves_its_branch_ready(
     room.agent("CLAUDE", running=None)
     await expect(page.get_by_test_id("stands-CLAUDE")).to_contain_text("ready to land")
     await expect(page.get_by_test_id("glance-ready")).to_have_text("ready to land: CLAUDE")
+
+
+def verdict(state: str, said: str, *, present: bool = True) -> dict[str, object]:
+    told = {"number": 7, "reference": "v7", "reason": "", "agent": "CLAUDE", "summary": "a discount"}
+    return {**told, "state": state, "present": present, "said": said}
+
+
+async def test_a_verdict_is_shown_as_one_of_the_files_that_were_tested(
+    room: MockRoom, open_page: OpenPage
+) -> None:
+    room.air.trees = [new_worktree("CLAUDE", verified=verdict("passed", "")), new_worktree("CODEX")]
+    page = await open_page()
+    await expect(page.get_by_test_id("glance-ready")).to_have_text("ready to land: CLAUDE, CODEX")
+    said = "It was changed since its tests passed (v7)."
+    room.air.trees[0]["verified"] = verdict("passed", said, present=False)
+    await open_view(page, "worktrees")
+    mark = row(page, "CLAUDE").get_by_test_id("vmark")
+    await expect(mark).to_contain_text("passed, changed since")
+    await expect(mark).to_have_class(re.compile(r"\bvmark-warn\b"))
+    await expect(page.get_by_test_id("stands-CLAUDE")).to_contain_text("changed since its tests passed")
+    await expect(page.get_by_test_id("stands-CODEX")).to_contain_text("ready to land")
+    await expect(page.get_by_test_id("ways-land-CLAUDE")).to_have_count(0)
+    room.air.trees[0]["verified"] = verdict("failed", "Its tests failed (v7).")
+    room.air.order = [
+        {"agent": "CODEX", "first": "", "failed": "", "sets_back": []},
+        {"agent": "CLAUDE", "first": "", "failed": "v7", "sets_back": []},
+    ]
+    await page.get_by_test_id("worktrees-again").click()
+    await expect(page.get_by_test_id("merge-order")).to_contain_text(
+        "CODEX, CLAUDE (last: its tests failed, v7)"
+    )
+    await row(page, "CLAUDE").get_by_test_id("merge").click()
+    dialog = page.get_by_test_id("merge-dialog")
+    await expect(dialog.get_by_test_id("merge-tests")).to_contain_text("Its tests failed (v7).")
+    await expect(dialog.get_by_test_id("merge-land")).to_have_class(re.compile(r"\bprimary\b"))
+    await expect(dialog.get_by_test_id("merge-now")).to_have_text("Merge all the same")
+    await expect(dialog.get_by_test_id("merge-now")).not_to_have_class(re.compile(r"\bprimary\b"))

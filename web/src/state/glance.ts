@@ -2,7 +2,7 @@
 
 import { computed } from "@preact/signals";
 import type { Agent, Need } from "../types";
-import type { Worktree } from "../worktree_types";
+import type { Verdict, Worktree } from "../worktree_types";
 import { warningsOf } from "./airspace";
 import { isOver } from "../landing/over";
 import { entryOfAgent, newest } from "./landing";
@@ -43,6 +43,14 @@ const REFUSED: ReadonlySet<string> = new Set(["failed", "error"]);
 /** Can its branch land as it stands? Its agent is idle, and git merges it. */
 const lands = (tree: Worktree): boolean => !tree.working && !tree.merging && !tree.unsettled && (tree.merges === "clean" || tree.merges === "joins");
 
+/** What the tests say of an agent's work; as the room tells it with its worktree, which knows whether that is what was tested. */
+export function verdictOf(name: string): Verdict | null {
+  const told = worktreeFor(name)?.verified;
+  if (told !== undefined) return told;
+  const one = newest.value.agents.get(name);
+  return one ? { ...one, present: true, said: "" } : null;
+}
+
 /** How an agent stands to the others and to the main branch; null: it has changed nothing, or nobody knows. */
 export function standing(name: string): Standing | null {
   const warning = warningsOf(name)[0];
@@ -57,9 +65,10 @@ export function standing(name: string): Standing | null {
   if (landing) return { kind: "queued", text: landing.state === "testing" ? "is tested for landing" : "waits in the landing queue" };
   // The inbox and its mark say so too.
   if (needs.value.some((need) => need.kind === "not_landed" && need.about === name)) return { kind: "conflicts", text: "did not land" };
-  const verified = newest.value.agents.get(name);
-  if (verified && REFUSED.has(verified.state)) return { kind: "conflicts", text: "its tests failed" };
+  const verified = verdictOf(name);
+  if (verified && REFUSED.has(verified.state)) return { kind: "conflicts", text: `its tests failed${verified.present ? "" : ", changed since"}` };
   if (verified && !isOver(verified)) return { kind: "changed", text: verified.state === "waiting" ? "waits for an approval" : "is being tested" };
+  if (verified && !verified.present) return { kind: "changed", text: "changed since its tests passed" };
   const undone = tree.undoes?.[0];
   if (undone) return { kind: "conflicts", text: `would undo ${undone.agent}'s landed lines in ${undone.path.split("/").pop()}` };
   return lands(tree) ? { kind: "ready", text: "ready to land" } : { kind: "changed", text: "not merged yet" };

@@ -2,12 +2,13 @@
 
 import { useEffect } from "preact/hooks";
 import { decisionSaid, stateSaid, type Said } from "../landing/said";
-import type { Verification } from "../landing/types";
+import { verdictOf } from "../state/glance";
 import { approvals, newest, verificationOf, verifications, wantVerification } from "../state/landing";
 import { show, showApproval, verificationShown } from "../state/view";
 import "../style/verified.css";
 import { readRef, ref } from "../text/reference";
 import type { Entry } from "../types";
+import type { Verdict } from "../worktree_types";
 import { Icon } from "./bits";
 
 /** A state: sign, word and tone. */
@@ -16,14 +17,18 @@ export function StateWord({ said, testid }: { said: Said; testid?: string }) {
 }
 
 /** `v12 passed`: opens its results. */
-export function VerificationMark({ of }: { of: Verification }) {
-  const said = stateSaid(of.state);
+export function VerificationMark({ of }: { of: Omit<Verdict, "present" | "said"> & Partial<Pick<Verdict, "present">> }) {
+  const changed = of.present === false;
+  const told = stateSaid(of.state);
+  // A verdict belongs to the files that were tested: of others it is no good news.
+  const said = changed ? { word: `${told.word}, changed since`, sign: told.tone === "good" ? "–" : told.sign, tone: told.tone === "good" ? "warn" as const : told.tone } : told;
   return (
     <button
       type="button"
       class={`vmark vmark-${said.tone}`}
       data-testid="vmark"
       data-state={of.state}
+      data-changed={changed || undefined}
       data-tip={of.reason || `${of.reference}: ${of.summary || `${of.agent}'s work`}`}
       aria-label={`${of.reference} ${said.word}: show the results`}
       onClick={(event) => { event.stopPropagation(); verificationShown.value = of.number; }}
@@ -49,7 +54,7 @@ export function RefTo({ reference }: { reference: string }) {
 
 /** Of an agent's newest work. */
 export function AgentMark({ name }: { name: string }) {
-  const one = newest.value.agents.get(name);
+  const one = verdictOf(name);
   return one ? <VerificationMark of={one} /> : null;
 }
 

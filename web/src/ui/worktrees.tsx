@@ -21,6 +21,7 @@ import { Diffstat } from "./diffstat";
 import { DiscardDialog } from "./discard_dialog";
 import { MergeForm, type MergeChoice } from "./merge_form";
 import { Who } from "./proximity";
+import { verdictOf } from "../state/glance";
 import { AgentMark } from "./verified";
 import { Full, Printed, Runs, size } from "./worktree_runs";
 import { DiffView } from "./worktrees_diff";
@@ -120,10 +121,14 @@ function MergeDialog({ tree, onClose, onLand }: { tree: Worktree; onClose: () =>
   };
   const now = worktrees.value?.find((w) => w.agent === tree.agent) ?? tree;
   const only = landingRequired.value;
+  const verdict = verdictOf(tree.agent);
+  // What was tested and failed, or is no longer what was tested, is landed: the queue tests it.
+  const doubtful = Boolean(verdict?.said) && !asks(tree);
   return (
     <Layer label={`Merge ${tree.branch}`} class="merge-dialog" onClose={onClose} testid="merge-dialog">
       <h2>Merge <code>{tree.branch}</code></h2>
       {state !== "refused" && !only && <ul class="plan">{plan(now, order.value).map((line) => <li key={line} class={/^This sets|^Better merge/.test(line) ? "plan-warn" : ""}><Words text={line} /></li>)}</ul>}
+      {!only && verdict?.said && <p class={`notice ${verdict.state === "failed" ? "notice-bad" : "notice-warn"}`} role="alert" data-testid="merge-tests">{verdict.said}{doubtful ? " Land… tests it, and puts it on the main branch only if that passes." : ""}</p>}
       {only && <p class="notice notice-warn" data-testid="by-queue">{byQueue()}</p>}
       {state !== "refused" && !only && <MergeForm agent={tree.agent} onChange={setChoice} />}
       {state === "refused" && (
@@ -134,11 +139,11 @@ function MergeDialog({ tree, onClose, onLand }: { tree: Worktree; onClose: () =>
       )}
       <div class="dialog-act">
         <button type="button" class="button" onClick={onClose}>{state === "refused" ? "Close" : "Not now"}</button>
-        {!asks(tree) && <button type="button" class={`button ${only ? "primary" : ""}`} disabled={state === "merging"} onClick={onLand} data-tip="Tested together with what else is in the queue" data-testid="merge-land"><Icon name="landing" size={14} /> Land…</button>}
+        {!asks(tree) && <button type="button" class={`button ${only || doubtful ? "primary" : ""}`} disabled={state === "merging"} onClick={onLand} data-tip="Tested together with what else is in the queue" data-testid="merge-land"><Icon name="landing" size={14} /> Land…</button>}
         {state === "refused" && !only && <button type="button" class="button" onClick={() => { setChoice(null); setState("asks"); }} data-testid="merge-again">Look again</button>}
         {state === "refused" && failed && !only && <button type="button" class="button danger" onClick={() => void merge(true)} data-testid="merge-untested">Merge although the tests fail</button>}
         {state !== "refused" && !only && asks(tree) && <button type="button" class="button primary" disabled={state === "merging"} onClick={() => void ask()} data-testid="merge-ask">Settle the conflict</button>}
-        {state !== "refused" && !only && !asks(tree) && <button type="button" class="button primary" disabled={state === "merging" || !choice} onClick={() => void merge()} data-testid="merge-now">{state === "merging" ? "Merging…" : "Merge"}</button>}
+        {state !== "refused" && !only && !asks(tree) && <button type="button" class={`button ${doubtful ? "" : "primary"}`} disabled={state === "merging" || !choice} onClick={() => void merge()} data-testid="merge-now">{state === "merging" ? "Merging…" : doubtful ? "Merge all the same" : "Merge"}</button>}
       </div>
     </Layer>
   );
@@ -262,8 +267,8 @@ export default function WorktreesView() {
       )}
       <Full />
       {landingRequired.value && list && list.length > 0 && <p class="merge-order" data-testid="landing-required">{byQueue()} <button type="button" class="link" onClick={() => show("landing")}>Change that</button></p>}
-      {order.value.length > 1 && order.value.some((turn) => turn.sets_back.length) && (
-        <p class="merge-order" data-testid="merge-order">Merge in this order, so that the fewest are set back: {order.value.map((turn, i) => <span key={turn.agent}>{i > 0 && ", "}<Who name={turn.agent} />{turn.first && ` (after it has merged ${list?.[0] ? main(list[0]) : "main"})`}</span>)}.</p>
+      {order.value.length > 1 && order.value.some((turn) => turn.sets_back.length || turn.failed) && (
+        <p class="merge-order" data-testid="merge-order">Merge in this order, so that the fewest are set back: {order.value.map((turn, i) => <span key={turn.agent}>{i > 0 && ", "}<Who name={turn.agent} />{turn.first && ` (after it has merged ${list?.[0] ? main(list[0]) : "main"})`}{turn.failed && ` (last: its tests failed, ${turn.failed})`}</span>)}.</p>
       )}
       {Object.entries(troubles.value).map(([agent, words]) => <p key={agent} class="notice notice-warn" data-testid="trouble"><Who name={agent} /> <Words text={words} /></p>)}
       {shown && !shown.member && <Diff tree={shown} />}

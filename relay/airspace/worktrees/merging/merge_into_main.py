@@ -264,7 +264,6 @@ class BranchMerger:
         """Who signs it, and in which words; the uncommitted work too."""
         known = await of_person(self._main)
         committer = known or of_relay(by)
-        note = "" if known else unknown_person_note(self._main, committer)
         author = (await of_person(side.checkout) if side.person else None) or of_relay(side.agent)
         commits, people = await branch_history(merged.git, merged.main, side.snapshot.head.commit)
         paths = [name_of(record.last_path) for record in merged.changed]
@@ -292,7 +291,7 @@ class BranchMerger:
             message=message,
             author=author,
             committer=committer,
-            note=note,
+            note="" if known else unknown_person_note(self._main, committer),
             commits=len(commits) + dirty,
             files=len(merged.changed),
             decided=about.decided,
@@ -301,6 +300,7 @@ class BranchMerger:
             tree=merged.tree,
             settled=merged.settled,
             warnings=tuple(await self.room.warnings(merged.git, merged.main, side.snapshot.commit)),
+            tests=await self.room.tests_said(side.agent, side.snapshot.tree),
         )
         return proposal, await self.message_of_work(side)
 

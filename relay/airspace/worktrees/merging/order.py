@@ -22,15 +22,16 @@ from relay.model.working_set import Pair
 class MergeStep:
     """One merge of the order. `sets_back`: by agent, the files that it then conflicts with main in. `first`: what
     the agent has to do before ("merge main into its branch" for who conflicts, or will); empty when it merges as it
-    is."""
+    is. `failed`: the verification that its tests failed in (`v1`); empty: none is known."""
 
     agent: str
     sets_back: Mapping[str, tuple[str, ...]]
     first: str = ""
+    failed: str = ""
 
     def as_json(self) -> dict[str, Any]:
         sets_back = [{"agent": name, "paths": list(paths)} for name, paths in sorted(self.sets_back.items())]
-        return {"agent": self.agent, "first": self.first, "sets_back": sets_back}
+        return {"agent": self.agent, "first": self.first, "failed": self.failed, "sets_back": sets_back}
 
 
 TAKE_MAIN = "merge main into its branch"
@@ -42,22 +43,28 @@ def best_order(
     collisions: Mapping[Pair, tuple[str, ...]],
     yields: Callable[[str, str], bool] = lambda agent, other: False,
     decided: Collection[str] = (),
+    failed: Mapping[str, str] | None = None,
 ) -> list[MergeStep]:
     """`merging`: those that merge clean now; `behind`: those that conflict with main now; `collisions`: the files
     in which a pair cannot be merged together; `yields`: does the one steer for the other? Of those that are equally
     entangled, who has the right of way goes first; then by name. `decided`: of whom a person said that it goes first:
-    these come before all others, also who has to merge main before."""
+    these come before all others, also who has to merge main before. `failed`: whose tests failed, and in which
+    verification: these come last."""
+    failed = failed or {}
     near: dict[str, dict[str, tuple[str, ...]]] = {name: {} for name in (*merging, *behind)}
     for (a, b), paths in collisions.items():
         if paths and a in near and b in near:
             near[a][b], near[b][a] = paths, paths
     owing = set(behind)
-    able, later = {*merging, *(owing & set(decided))}, owing - set(decided)
+    broken = {*merging, *behind} & failed.keys()
+    able = {*merging, *(owing & set(decided))} - broken
+    later = (owing - set(decided)) | broken
     left: set[str] = set()
 
-    def rank(agent: str) -> tuple[bool, int, int, str]:
+    def rank(agent: str) -> tuple[bool, bool, int, int, str]:
         mine = near[agent].keys() & left
-        return agent not in decided, len(mine), sum(yields(agent, other) for other in mine), agent
+        behind_of = sum(yields(agent, other) for other in mine)
+        return agent in broken, agent not in decided, len(mine), behind_of, agent
 
     turns = []
     while able or later:
@@ -69,8 +76,10 @@ def best_order(
             agent = min(able, key=rank)
             able.discard(agent)
             left.discard(agent)
-            hit = {name: near[agent][name] for name in sorted(near[agent].keys() & able)}
-            turns.append(MergeStep(agent, hit, TAKE_MAIN if agent in owing else ""))
+            # One that comes last is set back as any other that would have merged.
+            open_ = able | (later & (broken - owing))
+            hit = {name: near[agent][name] for name in sorted(near[agent].keys() & open_)}
+            turns.append(MergeStep(agent, hit, TAKE_MAIN if agent in owing else "", failed.get(agent, "")))
             able -= hit.keys()
             later |= hit.keys()
             owing |= hit.keys()

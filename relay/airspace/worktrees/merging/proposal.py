@@ -60,6 +60,7 @@ class Proposal:
     in for one that git does not know; empty when git knows. `decided`: a person's word that another goes first.
     `joined`: the files that relay joins and git could not; `diff`: what the merge changes in them; `tree`: the merged
     tree; `warnings`: what looks wrong in what git merged by itself, each with its path;
+    `tests`: what keeps the tests from speaking for it, in a sentence, empty: nothing;
     `settled`: the places of which somebody has said what stands there (`ConflictPart.id`)."""
 
     branch: str
@@ -80,6 +81,7 @@ class Proposal:
     tree: str = ""
     settled: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    tests: str = ""
 
     @property
     def to_look_at(self) -> str:
@@ -110,6 +112,7 @@ class Proposal:
             "diff": self.diff,
             "tree": self.tree,
             "warnings": list(self.warnings),
+            "tests": self.tests,
         }
 
 
