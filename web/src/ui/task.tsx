@@ -166,11 +166,12 @@ export default function TaskPanel() {
         {problem && <p class="problem" role="alert"><Words text={problem} /></p>}
         {task && <Facts task={task} />}
         {said.length > 0 && <p class="remarks">{said.map((remark) => <span key={remark.text} class={`remark remark-${remark.tone}`}>{remark.text}</span>)}</p>}
-        {task && (
+        {whole && (
           <section>
             <h3>Description</h3>
-            <Editable name="description" text={task.body ?? ""} hint="Markdown. Ctrl Enter saves." lines={10} save={(description) => save(task, { description })} testid="task-description">
-              {task.body ? <Markdown text={task.body} /> : <span class="muted">none</span>}
+            {/* The board's list has only the beginning of it. */}
+            <Editable name="description" text={whole.body ?? ""} hint="Markdown. Ctrl Enter saves." lines={10} save={(description) => save(whole, { description })} testid="task-description">
+              {whole.body ? <Markdown text={whole.body} /> : <span class="muted">none</span>}
             </Editable>
           </section>
         )}
