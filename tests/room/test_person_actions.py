@@ -70,8 +70,8 @@ async def test_an_answer_that_was_lost_on_its_way_is_read_from_the_room(store: S
 
 async def test_a_busy_database_is_no_refusal_of_the_board(store: Store, clock: Clock) -> None:
     class Shown:
-        async def tasks(self) -> list[dict[str, Any]]:
-            return [{"number": 1, "title": "old", "status": "pending"}]
+        async def task(self, number: int) -> dict[str, Any]:
+            return {"number": number, "title": "old", "status": "pending"}
 
     class Busy(Poster):
         async def write(self, work: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Collection
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
@@ -62,9 +63,11 @@ def asked(
     body: dict[str, Any] | bytes | None = None,
     as_json: bool = False,
     timeout_s: float = ANSWER_S,
+    wrong: Collection[str] = (),
 ) -> Any:
     """What the running room answers a command that a `person` typed (empty: nobody is named). Where it answers
-    nothing, or refuses it, the person is told why and the command ends: SystemExit 1, or 2 for wrong use."""
+    nothing, or refuses it, the person is told why and the command ends: SystemExit 1, or 2 for wrong use. `wrong`:
+    the codes of refusals that are wrong use; none = what the room cannot read."""
     state = state_of(settings)
     if state is None:
         sys.exit(fail(f"the room is not running; start it with {script('scripts/start.sh')}"))
@@ -73,12 +76,12 @@ def asked(
         told = body | author if isinstance(body, dict) and person else body
         return ask_daemon(f"{state['url']}{path}", timeout_s=timeout_s, key=key, body=told)
     except HTTPError as error:
-        sys.exit(_told_no(error, as_json))
+        sys.exit(_told_no(error, as_json, wrong))
     except (OSError, HTTPException, ValueError, KeyError) as error:
         sys.exit(fail(f"the room at {state.get('url')} does not answer ({getattr(error, 'reason', error)})"))
 
 
-def _told_no(error: HTTPError, as_json: bool) -> int:
+def _told_no(error: HTTPError, as_json: bool, wrong: Collection[str]) -> int:
     """Say why the daemon refused a request; the command's exit code."""
     try:
         answer = json.loads(error.read())
@@ -88,4 +91,4 @@ def _told_no(error: HTTPError, as_json: bool) -> int:
         return fail(f"the room refused it: HTTP {error.code}")
     if as_json:
         print(json.dumps(answer))
-    return fail(text, 2 if error.code == 400 else 1)
+    return fail(text, 2 if (refusal.get("code") in wrong if wrong else error.code == 400) else 1)

@@ -176,7 +176,9 @@ def _take_back(settings: Settings, args: argparse.Namespace) -> int:
     if instance.running(settings) is None:
         return fail("the room does not run, and only it takes work back; start it and try again")
     path = f"/api/timeline/{args.action}"
-    done = asked(settings, path, person=by, body=body, as_json=args.json, timeout_s=PATIENT_S)
+    done = asked(
+        settings, path, person=by, body=body, as_json=args.json, timeout_s=PATIENT_S, wrong=["bad_moment"]
+    )
     print(json.dumps(done) if args.json else _taken_back(done, args))
     return 0 if done["success"] else 1
 
