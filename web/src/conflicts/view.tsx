@@ -124,6 +124,8 @@ function One({ conflict }: { conflict: Conflict }) {
   const language = languageOf(conflict.path);
   const written = text ?? conflict.resolution?.merged_content ?? beginWith(conflict, "ours");
   const decided = conflict.state !== "open";
+  // As the inbox says it, with what else is known: whom it was left to in vain, for one.
+  const waits = needs.value.find((need) => need.id === `conflict:${conflict.reference}`);
   const over = conflict.state === "gone";
   const newer = over ? openConflicts.value.find((one) => one.path === conflict.path && one.agent === conflict.agent) : undefined;
   const left = openConflicts.value.some((one) => one.agent === conflict.agent);
@@ -178,7 +180,7 @@ function One({ conflict }: { conflict: Conflict }) {
     <div class="conflict" data-testid="conflict" data-conflict={conflict.reference} data-state={conflict.state}>
       <div class="conflict-what">
         <h2><Path path={conflict.path} />{conflict.entity && <span class="conflict-entity"> <code>{conflict.entity}</code></span>}</h2>
-        <p>{conflict.kind[0]?.toUpperCase()}{conflict.kind.slice(1)}. {conflict.agent}'s work goes into {conflict.into} when somebody has decided.</p>
+        <p>{waits?.text ?? <>{conflict.kind[0]?.toUpperCase()}{conflict.kind.slice(1)}. {conflict.agent}'s work goes into {conflict.into} when somebody has decided.</>}</p>
       </div>
       {refused && (
         <p class="problem" role="alert" data-testid="conflict-refused">
