@@ -7,7 +7,9 @@ import os
 import re
 import sys
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -47,18 +49,19 @@ BEN = BASE.replace(LOADS, BEN_LOADS).replace(SUMS, BEN_SUMS)
 
 
 def script(text: str, later: str) -> str:
-    """An agent that writes the file so, and later otherwise."""
+    """An agent that writes the file so, and later otherwise; it settles no merge."""
     return (
+        "- match: Resolve the markers\n  say: Not yet.\n"
         f"- match: later\n  write: {{src/cart.py: {json.dumps(later)}}}\n  say: Changed.\n"
         f"- match: please\n  write: {{src/cart.py: {json.dumps(text)}}}\n  say: Done.\n"
         '- say: "heard"\n'
     )
 
 
-@pytest_asyncio.fixture(loop_scope="session")
-async def collided(tmp_path: Path) -> AsyncIterator[Outside]:
-    """AVA's work has landed, and BEN's conflicts with it in two places: the room has asked about c1 and c2."""
-    config = settings(agent("AVA", "a.yaml"), agent("BEN", "b.yaml"), airspace={"enabled": False})
+@asynccontextmanager
+async def landed(tmp_path: Path, **more: Any) -> AsyncIterator[Outside]:
+    """AVA's work has landed, and BEN's conflicts with it in two places."""
+    config = settings(agent("AVA", "a.yaml"), agent("BEN", "b.yaml"), **more)
     async with room(tmp_path / "conflicts", config) as one:
         (one.folder / "a.yaml").write_text(script(AVA, AVA))
         (one.folder / "b.yaml").write_text(script(BEN, BEN.replace("tax", "duty")))
@@ -74,8 +77,23 @@ async def collided(tmp_path: Path) -> AsyncIterator[Outside]:
             await one.reply_to(posted["id"], text[1:4])
         status, done = await one.ask("POST", "/api/worktrees/AVA/merge", json={"name": "ann"})
         assert (status, done["success"]) == (200, True), done
-        status, done = await one.ask("POST", "/api/worktrees/BEN/merge", json={"name": "ann"})
+        yield one
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def collided(tmp_path: Path) -> AsyncIterator[Outside]:
+    """The room has asked about both, c1 and c2."""
+    async with landed(tmp_path, airspace={"enabled": False}) as one:
+        _, done = await one.ask("POST", "/api/worktrees/BEN/merge", json={"name": "ann"})
         assert "The room is asked about c1, c2" in done["fix"], done["fix"]
+        yield one
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def stuck(tmp_path: Path) -> AsyncIterator[Outside]:
+    """BEN was set back, and is in the middle of a merge of main that it does not settle."""
+    async with landed(tmp_path) as one:
+        await one.until_said(r"BEN has not settled src/cart\.py", speaker="RELAY")
         yield one
 
 
@@ -198,3 +216,33 @@ async def test_a_choice_that_comes_late_is_refused_with_how_it_stands_now(
     await expect(page.get_by_test_id("choose-2")).to_be_disabled()
     await shot(page, "conflict-late-1280-light")
     assert [one["state"] for one in await collided.get("/api/conflicts")] == ["gone", "open"]
+
+
+async def test_a_merge_that_an_agent_is_stuck_in_is_listed_and_given_up(stuck: Outside, come: Come) -> None:
+    ann = await come("ann", stuck)
+    page = ann.page
+    await page.goto(f"{stuck.url}/#/conflicts")
+    listed = page.get_by_test_id("unasked")
+    await expect(listed).to_contain_text(
+        "BEN is merging main in its worktree, and src/cart.py is not settled."
+    )
+    await expect(page.get_by_test_id("conflicts-count")).to_have_text("1 branch to settle")
+    await shot(page, "conflict-stuck-1280-light")
+    await page.set_viewport_size({"width": 390, "height": 844})
+    await page.emulate_media(color_scheme="dark")
+    await shot(page, "conflict-stuck-390-dark")
+    assert (found := await everywhere(page)) == [], "\n".join(found)
+    await page.get_by_test_id("conflict-give-up").click()
+    await expect(listed).to_contain_text("BEN conflicts with main in src/cart.py.")
+    await page.get_by_test_id("conflict-settle").click()
+    await expect(page.get_by_test_id("conflict")).to_have_attribute("data-conflict", "c1")
+    await expect(listed).to_have_count(0)
+    # Settled, and nobody has tried to land it: no view says that it did not.
+    for number in (1, 2):
+        status, _ = await stuck.ask("POST", f"/api/conflicts/c{number}", json={"name": "ann", "choice": 2})
+        assert status == 200
+    side = page.get_by_test_id("agent-BEN")
+    await page.set_viewport_size({"width": 1280, "height": 800})
+    await expect(page.get_by_test_id("conflict")).to_have_attribute("data-state", "resolved")
+    await expect(side).to_contain_text("ready to land")
+    await expect(side).not_to_contain_text("did not land")

@@ -71,6 +71,16 @@ async def test_branches_that_a_person_keeps_apart_are_no_need(started: Started) 
     await room.reply_to(told["id"], "BEN")
     await room.post("/land @BEN")
     clash = await comes(room, "conflict")
+    # Whom it was left to answers, and settles nothing: that is said.
+    assert (await act(room, clash["id"], "choice-3"))["success"]
+
+    async def in_vain() -> bool:
+        return (
+            "BEN was asked to write it, has answered, and has not settled it."
+            in ((await needs(room))[clash["id"]]["text"])
+        )
+
+    await eventually(in_vain, "the conflict says that BEN has answered in vain")
     assert (await act(room, clash["id"], "choice-5"))["success"]
     await eventually(lambda: nothing(room), "the inbox is empty")
 

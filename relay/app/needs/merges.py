@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from relay.airspace.advisories import table, wording
 from relay.airspace.advisories.rules.set_back import SetBack
@@ -23,12 +24,16 @@ from relay.merge.resolution.journal import AskedConflict
 from relay.model import actions
 from relay.model.names import listed
 from relay.room.dispatch.budget import DAY_S
+from relay.room.journal.ledger import Q
+from relay.room.journal.values import message_of_row
 from relay.store.ports import Tx
 from relay.verification.landing import journal as landings
 from relay.verification.landing.entry import Entry, EntryState
 
 #: Landings that ended, among which those that were put out are looked for; and changes of one agent's worktree.
 MOST_ENDED, MOST_CHANGES = 50, 20
+#: Entries among which the answers of agents that were asked about a conflict are looked for.
+MOST_ENTRIES = 500
 
 
 async def merge_needs(tx: Tx, members: Collection[str], now: float) -> tuple[list[Need], frozenset[str]]:
@@ -42,12 +47,18 @@ async def merge_needs(tx: Tx, members: Collection[str], now: float) -> tuple[lis
     inside = {entry.agent for entry in queue}
     out = {entry.agent: entry for entry in await _put_out(tx, inside, now)}
     found, waiting = list[Need](), set[str]()
+    idle = await _answered(tx, open_)
     for each in open_:
         agent = each.question.agent
         first = agent not in waiting  # what is known of the branch is said once, with its first conflict
         waiting.add(agent)
         beside = (backs.get(agent), out.get(agent)) if first else (None, None)
-        found.append(_conflict(each, *beside, asks=agent in members, queued=first and agent in inside))
+        clash = _conflict(each, *beside, asks=agent in members, queued=first and agent in inside)
+        text = "".join(
+            f" {flat(name)} was asked to write it, has answered, and has not settled it."
+            for name in idle.get(each.number, ())
+        )
+        found.append(replace(clash, text=clash.text + text))
     found += [
         need
         for agent, entry in out.items()
@@ -57,6 +68,29 @@ async def merge_needs(tx: Tx, members: Collection[str], now: float) -> tuple[lis
     found += await _decided(tx, asked, {*waiting, *inside, *out}, members, now)
     told = {name for name, back in backs.items() if name in waiting or _is_decided(back, asked)}
     return found, frozenset(told)
+
+
+async def _answered(tx: Tx, open_: Sequence[AskedConflict]) -> dict[int, list[str]]:
+    """Of open conflicts, the agents that were asked to write what is to stand there, and whose last answer to that
+    settled nothing."""
+    if not any(each.askees for each in open_):
+        return {}
+    rows = await tx.all(Q.messages_before, before=await events.last_pos(tx) + 1, limit=MOST_ENTRIES)
+    said = [message_of_row(row) for row in rows]
+    replies = {(message.in_reply_to, message.speaker) for message in said if message.kind == "agent"}
+    asked = dict[tuple[int, str], str]()
+    for message in said:  # the newest first
+        for name in message.to if message.meta.get("notice") == "conflict" else ():
+            asked.setdefault((message.meta.get("conflict", 0), name), message.id)
+    return {
+        each.number: [
+            name
+            for name in each.askees
+            if (asked.get((each.number, name), ""), name) in replies
+            and name not in {answer["agent"] for answer in each.answers}
+        ]
+        for each in open_
+    }
 
 
 def _is_decided(back: SetBack, asked: Sequence[AskedConflict]) -> bool:

@@ -10,12 +10,18 @@ import "../style/views.css";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api } from "../api_views";
 import { conflicts, conflictsProblem, loadConflicts, openConflicts } from "../state/conflicts";
-import { mergeWords } from "../state/merging";
+import { landingRequired } from "../state/landing";
+import { fewPaths, mergeWords } from "../state/merging";
+import { needs } from "../state/needs";
 import { conflictOf, mergeOf, overlay, show, showConflict } from "../state/view";
-import { loadWorktrees, worktreeFor } from "../state/worktrees";
+import { loadWorktrees, worktreeFor, worktrees } from "../state/worktrees";
 import "../style/conflicts.css";
 import { attempt, hued, Icon, IconButton, toast, Words } from "../ui/bits";
+import { counted } from "../text/format";
 import { Path } from "../ui/copyable";
+import { Who } from "../ui/proximity";
+import { asks, giveUp, settle } from "../ui/unmerged";
+import type { Worktree } from "../worktree_types";
 import { choose } from "./choosing";
 import { CodeField } from "./editor";
 import { beginWith, compared, languageOf, oursName, rowsOf, standing, steps, theirsName, type Beginning, type Row } from "./lines";
@@ -118,6 +124,8 @@ function One({ conflict }: { conflict: Conflict }) {
   const language = languageOf(conflict.path);
   const written = text ?? conflict.resolution?.merged_content ?? beginWith(conflict, "ours");
   const decided = conflict.state !== "open";
+  // As the inbox says it, with what else is known: whom it was left to in vain, for one.
+  const waits = needs.value.find((need) => need.id === `conflict:${conflict.reference}`);
   const over = conflict.state === "gone";
   const newer = over ? openConflicts.value.find((one) => one.path === conflict.path && one.agent === conflict.agent) : undefined;
   const left = openConflicts.value.some((one) => one.agent === conflict.agent);
@@ -172,7 +180,7 @@ function One({ conflict }: { conflict: Conflict }) {
     <div class="conflict" data-testid="conflict" data-conflict={conflict.reference} data-state={conflict.state}>
       <div class="conflict-what">
         <h2><Path path={conflict.path} />{conflict.entity && <span class="conflict-entity"> <code>{conflict.entity}</code></span>}</h2>
-        <p>{conflict.kind[0]?.toUpperCase()}{conflict.kind.slice(1)}. {conflict.agent}'s work goes into {conflict.into} when somebody has decided.</p>
+        <p>{waits?.text ?? <>{conflict.kind[0]?.toUpperCase()}{conflict.kind.slice(1)}. {conflict.agent}'s work goes into {conflict.into} when somebody has decided.</>}</p>
       </div>
       {refused && (
         <p class="problem" role="alert" data-testid="conflict-refused">
@@ -215,11 +223,48 @@ function One({ conflict }: { conflict: Conflict }) {
   );
 }
 
+/** Branches that do not merge and about which the room has not asked: each with what has to be done first. */
+function unasked(): Worktree[] {
+  const told = new Set([...openConflicts.value.map((one) => one.agent), ...needs.value.filter((need) => need.kind === "settled").map((need) => need.about)]);
+  return (worktrees.value ?? []).filter((tree) => tree.merges === "conflicts" && !told.has(tree.agent));
+}
+
+function Unasked({ tree }: { tree: Worktree }) {
+  const [busy, setBusy] = useState(false);
+  const [refused, setRefused] = useState("");
+  const into = tree.into ?? "the main branch";
+  const where = fewPaths(tree.conflicts);
+  const under = tree.merging === true;
+  const here = !tree.member;
+  const canEnd = here && under && tree.own;
+  const canSettle = here && asks(tree) && !landingRequired.value;
+  const act = async (): Promise<void> => {
+    setBusy(true);
+    if (canEnd) await giveUp(tree.agent);
+    else setRefused(await settle(tree));
+    setBusy(false);
+  };
+  return (
+    <li data-testid="unasked" data-agent={tree.agent}>
+      <p>
+        <Who name={tree.agent} />{" "}
+        {under ? <>is merging {into} in its worktree, and {where} is not settled. {canEnd && "Give that merge up to settle it here."}</>
+          : tree.unsettled ? <>has conflict markers in {where}. Nothing is asked here while they stand.</>
+            : <>conflicts with {into} in {where}. {!canSettle && "Landing it asks here what is to stand there."}</>}
+        {!here && ` Its worktree is at ${tree.member}.`}
+      </p>
+      {(canEnd || canSettle) && <button type="button" class="button small" disabled={busy || tree.working === true} data-tip={tree.working ? "Its turn is running." : canEnd ? "Its files go back to the state before the merge. Git keeps what stands in them." : undefined} onClick={() => void act()} data-testid={canEnd ? "conflict-give-up" : "conflict-settle"}>{canEnd ? "Give the merge up" : "Settle it here"}</button>}
+      {refused && <p class="problem" role="alert"><Words text={refused} /></p>}
+    </li>
+  );
+}
+
 export default function ConflictsView() {
-  useEffect(() => void loadConflicts(), []);
+  useEffect(() => { void loadConflicts(); void loadWorktrees(); }, []);
   const all = conflicts.value;
   const listed = steps(all, conflictOf.value);
   const shown = all.find((one) => one.number === conflictOf.value) ?? listed[0];
+  const trees = unasked();
   const at = listed.findIndex((one) => one === shown);
   // What is shown stays when it is decided: going on is the person's step.
   useEffect(() => {
@@ -246,7 +291,7 @@ export default function ConflictsView() {
     <section class="view conflicts-view" aria-label="Conflicts">
       <header class="view-head">
         <h1>Conflicts</h1>
-        <p data-testid="conflicts-count">{openConflicts.value.length ? `${openConflicts.value.length} open` : "none open"}</p>
+        <p data-testid="conflicts-count">{openConflicts.value.length ? `${openConflicts.value.length} open` : trees.length ? `${counted(trees.length, "branch", "branches")} to settle` : "none open"}</p>
         {shown && (
           <nav class="conflict-steps" aria-label="Conflicts">
             <IconButton icon="left" label="The conflict before" keys="K" disabled={listed.length < 2} onClick={() => step(-1)} testid="conflict-previous" />
@@ -257,8 +302,9 @@ export default function ConflictsView() {
       </header>
       {conflictsProblem.value && <p class="problem" role="alert">{conflictsProblem.value}</p>}
       <div class="conflict-box">
+        {trees.length > 0 && <ul class="unasked">{trees.map((tree) => <Unasked key={tree.agent} tree={tree} />)}</ul>}
         {shown && <One key={shown.number} conflict={shown} />}
-        {!shown && !conflictsProblem.value && (
+        {!shown && !trees.length && !conflictsProblem.value && (
           <div class="empty">
             <Icon name="merge" size={28} />
             <h2>Nothing conflicts</h2>

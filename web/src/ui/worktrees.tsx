@@ -5,8 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 import { ApiError } from "../api";
 import { api } from "../api_views";
 import { fleet, room } from "../state/room";
-import { mergeOf, show, showAirspace, showConflict, showReview, worktreeOf } from "../state/view";
-import { loadConflicts, openConflicts } from "../state/conflicts";
+import { mergeOf, show, showAirspace, showReview, worktreeOf } from "../state/view";
 import { fewPaths, mergeWords, place, plan } from "../state/merging";
 import { entryOfAgent, landing, landingRequired } from "../state/landing";
 import { disk, loadWorktrees, order, troubles, worktrees, worktreesProblem } from "../state/worktrees";
@@ -15,9 +14,10 @@ import "../style/worktrees.css";
 import { LandDialog } from "../landing/land_dialog";
 import { testsAnything } from "../landing/words";
 import { counted } from "../text/format";
-import { attempt, Icon, IconButton, Layer, tell, toast, Words } from "./bits";
+import { Icon, IconButton, Layer, tell, toast, Words } from "./bits";
 import { Copyable } from "./copyable";
 import { Diffstat } from "./diffstat";
+import { asks, giveUp, settle } from "./unmerged";
 import { DiscardDialog } from "./discard_dialog";
 import { MergeForm, type MergeChoice } from "./merge_form";
 import { Who } from "./proximity";
@@ -70,11 +70,6 @@ function Commits({ tree }: { tree: Worktree }) {
   );
 }
 
-/** Does it conflict with the main branch, so that the room asks what is to stand there? */
-function asks(tree: Worktree): boolean {
-  return tree.merges === "conflicts" && !tree.unsettled && !tree.merging;
-}
-
 /** Why an agent's branch is not merged directly. */
 const byQueue = (): string => `Agents' branches land by the queue only${landing.value && testsAnything(landing.value) ? ": it tests them together before the main branch moves" : ""}.`;
 
@@ -99,25 +94,12 @@ function MergeDialog({ tree, onClose, onLand }: { tree: Worktree; onClose: () =>
     }
     void loadWorktrees();
   };
-  // A merge that conflicts is refused, and then the room asks about each place.
   const ask = async (): Promise<void> => {
     setState("merging");
-    try {
-      const told = await api.merge(tree.agent, { method: "merge", message: "", head: "", joined: "" });
-      toast(told.reason || `${tree.branch} is merged.`);
-    } catch (problem) {
-      if (!(problem instanceof ApiError)) throw problem;
-      await loadConflicts();
-      const asked = openConflicts.value.find((one) => one.agent === tree.agent);
-      if (!asked) {
-        setWords([problem.message, problem.fix].filter(Boolean).join(" "));
-        setState("refused");
-        return;
-      }
-      showConflict(asked.number);
-    }
-    onClose();
-    void loadWorktrees();
+    const refused = await settle(tree);
+    if (!refused) return onClose();
+    setWords(refused);
+    setState("refused");
   };
   const now = worktrees.value?.find((w) => w.agent === tree.agent) ?? tree;
   const only = landingRequired.value;
@@ -147,11 +129,6 @@ function MergeDialog({ tree, onClose, onLand }: { tree: Worktree; onClose: () =>
       </div>
     </Layer>
   );
-}
-
-async function abort(agent: string): Promise<void> {
-  await attempt(api.abortMerge(agent).then((told) => toast(told.reason ?? "", { long: true })));
-  void loadWorktrees();
 }
 
 /** It is in the landing queue. */
@@ -188,7 +165,7 @@ function Row({ tree, runs, onMerge, onLand, onDiscard }: { tree: Worktree; runs:
         {!tree.member && <button type="button" class="button small" disabled={!tree.files} onClick={() => showReview(tree.agent)} data-tip="Read through it: mark files, comment on lines, apply, land" data-testid="review-open">Review</button>}
         {!tree.member && !landingRequired.value && <button type="button" class="button small" disabled={tree.working === true || !(["clean", "joins", "unknown"].includes(tree.merges ?? "") || asks(tree))} onClick={onMerge} data-testid="merge">Merge…</button>}
         {landing.value && <button type="button" class="button small" disabled={!["clean", "joins", "unknown", "conflicts"].includes(tree.merges ?? "") || entryOfAgent(tree.agent)?.state === "testing"} onClick={onLand} data-tip="Put it into the landing queue: tested together with the others" data-testid="land">Land…</button>}
-        {!tree.member && tree.own && tree.merging && <button type="button" class="button small" disabled={tree.working === true} onClick={() => void abort(tree.agent)} data-tip="Its files go back to the state before the merge. Git keeps what stands in them." data-testid="abort">Give the merge up</button>}
+        {!tree.member && tree.own && tree.merging && <button type="button" class="button small" disabled={tree.working === true} onClick={() => void giveUp(tree.agent)} data-tip="Its files go back to the state before the merge. Git keeps what stands in them." data-testid="abort">Give the merge up</button>}
         {!tree.member && tree.own && <button type="button" class="button small" disabled={tree.working === true || (!tree.files && !tree.ahead)} onClick={onDiscard} data-testid="discard">Discard…</button>}
       </td>
     </tr>

@@ -1,0 +1,34 @@
+/** What a person does about a branch that does not merge: ends the merge under way in its worktree, or settles it in the room. */
+
+import { ApiError } from "../api";
+import { api } from "../api_views";
+import { loadConflicts, openConflicts } from "../state/conflicts";
+import { showConflict } from "../state/view";
+import { loadWorktrees } from "../state/worktrees";
+import type { Worktree } from "../worktree_types";
+import { attempt, toast } from "./bits";
+
+/** Does it conflict with the main branch, so that the room asks what is to stand there? */
+export const asks = (tree: Worktree): boolean => tree.merges === "conflicts" && !tree.unsettled && !tree.merging;
+
+export async function giveUp(agent: string): Promise<void> {
+  await attempt(api.abortMerge(agent).then((told) => toast(told.reason ?? "", { long: true })));
+  await loadWorktrees();
+}
+
+/** A merge that conflicts is refused, and then the room asks about each place: opens the first. Else why not, in words. */
+export async function settle(tree: Worktree): Promise<string> {
+  let refused = "";
+  try {
+    const told = await api.merge(tree.agent, { method: "merge", message: "", head: "", joined: "" });
+    toast(told.reason || `${tree.branch} is merged.`);
+  } catch (problem) {
+    if (!(problem instanceof ApiError)) throw problem;
+    await loadConflicts();
+    const asked = openConflicts.value.filter((one) => one.agent === tree.agent).pop(); // the newest is the first
+    if (asked) showConflict(asked.number);
+    else refused = [problem.message, problem.fix].filter(Boolean).join(" ");
+  }
+  void loadWorktrees();
+  return refused;
+}
