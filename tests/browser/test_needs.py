@@ -11,6 +11,7 @@ from playwright.async_api import Browser, Locator, Page, expect
 
 from tests.browser.axe import everywhere, violations
 from tests.browser.person import Person, shot
+from tests.e2e.test_acp import speaker
 from tests.outside import agent, eventually, room, settings
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -132,6 +133,7 @@ async def test_no_card_moves_while_a_person_is_in_the_list(chromium: Browser, tm
     folder.mkdir()
     (folder / "asks.yaml").write_text(f"- match: Count the carts\n  say: I did.\n{ASKS}")
     agents = [agent(name, "asks.yaml") for name in ("AVA", "BEN", "CLEO", "DAN")]
+    agents.append(speaker(str(tmp_path), "permit", FAKE_KIND="execute"))
     async with room(folder, settings(*agents)) as house:
         await house.start()
         ann = await Person.arrive(chromium, house, "ann", viewport={"width": 1400, "height": 900})
@@ -213,6 +215,21 @@ async def test_no_card_moves_while_a_person_is_in_the_list(chromium: Browser, tm
         await expect(cards).to_have_count(before + 1)
         await expect(new).to_have_count(0)
         await shot(page, "needs-1400-light")
+
+        # What expires is held back by nothing: it comes to the end, and moves no card.
+        await cards.nth(1).focus()
+        stood = await places(page)
+        await house.post("@ACE do it")
+        await expect(need(ann, "permission")).to_contain_text("refused in")
+        assert (await places(page))[:-1] == stood
+        await expect(page.get_by_test_id("permission")).to_have_count(0)
+        await expect(page.get_by_test_id("agent-ACE")).to_contain_text("asks you")
+        await page.set_viewport_size({"width": 1400, "height": 480})
+        await expect(need(ann, "permission")).to_be_in_viewport(ratio=0.9)
+        await shot(page, "needs-late-1400-light")
+        await page.set_viewport_size({"width": 1400, "height": 900})
+        await need(ann, "permission").get_by_test_id("act-option-1").click()
+        await expect(need(ann, "permission")).to_have_count(0)
         await ann.leave()
 
 
