@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -169,6 +170,9 @@ async def test_the_queue_shows_what_is_tested_and_why_one_is_put_out(place: Plac
         await place.verified(number, "passed")
     ann = await come("ann", place.room)
     page = ann.page
+    # Whoever reads the branch sees how its tests ended, beside what lands it.
+    await page.evaluate("location.hash = '#/review?of=AVA'")
+    await expect(page.locator(".rv-ways").get_by_test_id("vmark")).to_have_text(re.compile(r"v\d.*passed"))
     await ann.go("landing")
     await expect(page.get_by_test_id("no-landing")).to_be_visible()
     await expect(page.get_by_test_id("landing-summary")).to_have_text("nothing in the queue, 3 policies")
@@ -178,7 +182,7 @@ async def test_the_queue_shows_what_is_tested_and_why_one_is_put_out(place: Plac
     await page.get_by_test_id("land-all").click()
     dialog = page.get_by_test_id("land-dialog")
     await expect(dialog.get_by_test_id("planned")).to_have_count(2)
-    await expect(dialog).to_contain_text("Tested by unit tests, style.")
+    await expect(dialog).to_contain_text("Policies: unit tests, style.")
     await look(page, "land-dialog")
     await dialog.get_by_test_id("land-now").press("Enter")
     batch = page.get_by_test_id("batch")
@@ -465,7 +469,7 @@ async def test_one_click_makes_the_queue_the_only_way(place: Place, come: Come) 
     await expect(dana.page.get_by_test_id("merge-now")).to_have_count(0)
     await look(dana.page, "merge-dialog-required")
     await dana.page.get_by_test_id("merge-land").click()
-    await expect(dana.page.get_by_test_id("land-dialog")).to_contain_text("Tested by")
+    await expect(dana.page.get_by_test_id("land-dialog")).to_contain_text("Polic")
     await dana.page.keyboard.press("Escape")
     await expect(merge).to_have_count(0)
     await expect(dana.page.get_by_test_id("landing-required")).to_contain_text("land by the queue only")
