@@ -416,5 +416,5 @@ async def test_a_verdict_is_shown_as_one_of_the_files_that_were_tested(
     dialog = page.get_by_test_id("merge-dialog")
     await expect(dialog.get_by_test_id("merge-tests")).to_contain_text("Its tests failed (v7).")
     await expect(dialog.get_by_test_id("merge-land")).to_have_class(re.compile(r"\bprimary\b"))
-    await expect(dialog.get_by_test_id("merge-now")).to_have_text("Merge all the same")
+    await expect(dialog.get_by_test_id("merge-now")).to_have_text("Merge anyway")
     await expect(dialog.get_by_test_id("merge-now")).not_to_have_class(re.compile(r"\bprimary\b"))
