@@ -33,6 +33,7 @@ NeedKind = Literal[
     "exploration",
     "held",
     "not_landed",
+    "settled",
     "setup_failed",
     "app_ended",
 ]

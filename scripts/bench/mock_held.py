@@ -142,7 +142,8 @@ class MockHeld:
             error = {"code": "not_found", "message": f"There is no task #{number}.", "fix": ""}
             return web.json_response({"error": error}, status=404)
         cost = dict.fromkeys(
-            ("turns", "input", "cache_write", "cache_read", "output", "usd", "shared", "seconds"), 0
+            ("turns", "input", "cache_write", "cache_read", "output", "usd", "unpriced", "shared", "seconds"),
+            0,
         )
         work: Json = {"conversation": [], "changes": [], "branch": None, "verifications": [], "cost": cost}
         nothing: Json = {"input_data": None, "result": None, "history": [], "more": False, "work": work}

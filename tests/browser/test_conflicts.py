@@ -33,16 +33,17 @@ def load(path):
 
 
 def total(cart):
-    """What a cart costs, in cents."""
     return sum(item["price"] for item in cart)
 '''
-AVA_LOADS = "    return json.loads(open(path).read())\n"
+AVA_LOADS = "    text = open(path).read()\n    return json.loads(text)\n"
 BEN_LOADS = '    return json.load(open(path, encoding="utf-8"))\n'
 BOTH_LOAD = '    return json.loads(open(path, encoding="utf-8").read())\n'
 AVA_SUMS = "    return sum(map(price_of, cart))\n"
 BEN_SUMS = '    return sum(item["net"] + item["tax"] for item in cart)\n'
 LOADS = "    return json.load(open(path))\n"
 SUMS = '    return sum(item["price"] for item in cart)\n'
+AVA = BASE.replace(LOADS, AVA_LOADS).replace(SUMS, AVA_SUMS)
+BEN = BASE.replace(LOADS, BEN_LOADS).replace(SUMS, BEN_SUMS)
 
 
 def script(text: str, later: str) -> str:
@@ -59,10 +60,8 @@ async def collided(tmp_path: Path) -> AsyncIterator[Outside]:
     """AVA's work has landed, and BEN's conflicts with it in two places: the room has asked about c1 and c2."""
     config = settings(agent("AVA", "a.yaml"), agent("BEN", "b.yaml"), airspace={"enabled": False})
     async with room(tmp_path / "conflicts", config) as one:
-        ava = BASE.replace(LOADS, AVA_LOADS).replace(SUMS, AVA_SUMS)
-        ben = BASE.replace(LOADS, BEN_LOADS).replace(SUMS, BEN_SUMS)
-        (one.folder / "a.yaml").write_text(script(ava, ava))
-        (one.folder / "b.yaml").write_text(script(ben, ben.replace("tax", "duty")))
+        (one.folder / "a.yaml").write_text(script(AVA, AVA))
+        (one.folder / "b.yaml").write_text(script(BEN, BEN.replace("tax", "duty")))
         in_git(one.folder)
         ignored = (one.folder / ".gitignore").read_text().replace("*.py", "/*.py")
         commit(one.folder, {".gitignore": ignored, "src/cart.py": BASE})
@@ -91,13 +90,19 @@ async def test_a_person_compares_edits_and_sends(collided: Outside, come: Come) 
     await expect(view).to_have_attribute("data-conflict", "c1")
     assert page.url.endswith("#/conflicts?of=c1")
     await expect(page.get_by_test_id("pane-base")).to_contain_text("return json.load(open(path))")
-    await expect(page.get_by_test_id("pane-ours")).to_contain_text("json.loads(open(path).read())")
+    await expect(page.get_by_test_id("pane-ours")).to_contain_text("return json.loads(text)")
     theirs = page.get_by_test_id("pane-theirs")
     await expect(theirs).to_contain_text("BEN")
     await expect(theirs).to_contain_text("add the tax, and read UTF-8")
     await expect(theirs).to_contain_text('encoding="utf-8"')
-    # The lines around it are there, with their numbers in the file.
+    # The lines around it are there, each side's own with their numbers in its file, and c2 is marked in them.
     await expect(theirs).to_contain_text('"""The cart of a file."""')
+    for side, file in (("base", BASE), ("ours", AVA), ("theirs", BEN)):
+        pane, rows = page.get_by_test_id(f"pane-{side}"), file.splitlines()
+        await expect(pane.locator(".pane-other")).to_contain_text("c2")
+        for shown in await pane.locator(".pane-line").all():
+            number, line = await shown.locator(".no").inner_text(), await shown.locator("code").inner_text()
+            assert line.strip() == rows[int(number) - 1].strip(), f"{side}, line {number}: {line}"
     for scheme in ("light", "dark"):
         await page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         await shot(page, f"conflict-1280-{scheme}")

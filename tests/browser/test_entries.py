@@ -91,6 +91,44 @@ async def test_a_person_changes_and_deletes_a_message_and_others_see_it(
         await bob.leave()
 
 
+async def test_what_was_deleted_is_quoted_by_nobody_and_asks_nobody(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    folder = tmp_path / "room"
+    folder.mkdir()
+    (folder / "echo.yaml").write_text("- say: It is done.\n")
+    (folder / "fails.yaml").write_text("- fail: crash\n")
+    agents = (agent("AVA"), agent("BEN", "fails.yaml"))
+    async with room(folder, settings(*agents, queue={"max_attempts": 1})) as house:
+        await house.start()
+        ann = await Person.arrive(chromium, house, "ann")
+        mine = await ann.say("Build the secret page")
+        mine = ann.page.locator(f"#{await mine.get_attribute('id')}")
+        await expect(mine.get_by_role("button", name="Overrule")).to_be_visible()
+        await expect(mine.get_by_role("button", name="Retry BEN now")).to_be_visible()
+        last = ann.page.get_by_test_id("last-AVA")
+        await expect(last).to_contain_text("Last: Build the secret page")
+        await ann.say("@AVA And the next one")
+        await mine.focus()
+        await mine.get_by_role("button", name="Reply").click()
+        answer = await ann.say("@AVA No, not that")
+        await expect(answer.get_by_test_id("quote")).to_contain_text("Build the secret page")
+
+        await mine.focus()
+        await mine.get_by_test_id("delete").click()
+        await ann.page.get_by_test_id("delete-now").click()
+        await expect(answer.get_by_test_id("quote")).to_have_text("anndeleted")
+        await expect(ann.page.get_by_test_id("last-BEN")).to_contain_text("Last: deleted")
+        for name in ("Overrule", "Retry BEN now"):
+            await expect(mine.get_by_role("button", name=name)).to_have_count(0)
+        await shot(ann.page, "deleted-quoted")
+        await ann.go("queue")
+        row = ann.page.get_by_test_id("job").filter(has_text="BEN").filter(has_text="deleted")
+        await expect(row).to_have_count(1)
+        await expect(row.get_by_role("button", name="Retry")).to_have_count(0)
+        await ann.leave()
+
+
 async def test_what_is_pinned_stands_on_top_folded(chromium: Browser, tmp_path: Path) -> None:
     folder = tmp_path / "room"
     folder.mkdir()

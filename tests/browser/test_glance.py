@@ -108,7 +108,15 @@ async def test_the_first_screen_answers_who_on_what_needs_me_and_cost(
             await bars.evaluate_all("all => all.filter(e => e.getBoundingClientRect().height > 20).length")
             == 1
         )
-        await expect(page.get_by_test_id("today").first).to_contain_text("$0.75 · 1.2k fresh")
+        await expect(page.get_by_test_id("today").first).to_contain_text("1.2k fresh")
+        # Where no price was told, none is shown: not by hour, and not of a task.
+        table = page.get_by_test_id("usage").get_by_role("table")
+        await expect(table).to_contain_text("$0.75+")
+        await expect(table).to_contain_text("not told")
+        await expect(table).not_to_contain_text("$0.00")
+        await desk.go("board")
+        await page.get_by_test_id("task").filter(has_text="Write the docs").first.click()
+        await expect(page.get_by_test_id("task-cost")).to_contain_text("no price told")
 
 
 async def test_ten_agents_fit_beside_the_views_that_a_person_needs(chromium: Browser, tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ async def places(page: Page) -> list[str]:
 async def test_no_card_moves_while_a_person_is_in_the_list(chromium: Browser, tmp_path: Path) -> None:
     folder = tmp_path / "room"
     folder.mkdir()
-    (folder / "asks.yaml").write_text(ASKS)
+    (folder / "asks.yaml").write_text(f"- match: Count the carts\n  say: I did.\n{ASKS}")
     agents = [agent(name, "asks.yaml") for name in ("AVA", "BEN", "CLEO", "DAN")]
     async with room(folder, settings(*agents)) as house:
         await house.start()
@@ -175,10 +175,43 @@ async def test_no_card_moves_while_a_person_is_in_the_list(chromium: Browser, tm
         await expect(cards.first).to_contain_text("DAN")
         await expect(cards.first).to_be_focused()
         await expect(new).to_have_count(0)
-        # What one settles oneself leaves at once, and the focus goes on.
+        # What one settles oneself leaves at once, and the focus goes on: to a card, where a second Enter decides
+        # nothing, and from there to the next one.
         await cards.first.get_by_test_id("act-later").press("Enter")
         await expect(cards).to_have_count(2)
-        await expect(cards.first.get_by_role("button").first).to_be_focused()
+        await expect(cards.first).to_be_focused()
+        await page.keyboard.press("j")
+        await expect(cards.nth(1)).to_be_focused()
+        await page.keyboard.press("k")
+        await expect(cards.first).to_be_focused()
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_test_id("needs-view")).to_have_count(0)
+        assert len([one for one in await house.get("/api/needs") if one["kind"] == "question"]) == 2
+        await ann.go("needs")
+
+        # A task opens as a whole, and its look changes nothing of the list's: one column, all as wide.
+        await house.post("/task Count the carts")
+        await house.post("/give t1 @AVA")
+        await need(ann, "answered").get_by_test_id("need-open").click()
+        await expect(page.get_by_role("dialog")).to_contain_text("Count the carts")
+        await page.keyboard.press("Escape")
+        await ann.go("needs")
+        await expect(cards.first).to_be_visible()
+        wide = "(all) => new Set(all.map((one) => Math.round(one.getBoundingClientRect().width))).size"
+        assert await page.locator(".needs > li > article").evaluate_all(wide) == 1
+
+        # A pointer that only rests on the list, as after a change of the view by keyboard, holds nothing.
+        await need(ann, "answered").hover()
+        await page.keyboard.press("g")
+        await page.keyboard.press("r")
+        await expect(page.get_by_test_id("needs-view")).to_have_count(0)
+        await page.keyboard.press("g")
+        await page.keyboard.press("n")
+        await expect(need(ann, "answered")).to_be_visible()
+        before = await cards.count()
+        await house.post("@BEN keep the names")
+        await expect(cards).to_have_count(before + 1)
+        await expect(new).to_have_count(0)
         await shot(page, "needs-1400-light")
         await ann.leave()
 

@@ -62,13 +62,14 @@ async def test_who_works_on_what_and_what_it_cost(tmp_path: Path) -> None:
         use = await told.get("/api/usage")
         ava, ben, total = use["agents"]["AVA"], use["agents"]["BEN"], use["total"]
         assert (ava["input"], ava["cache_write"], ava["cache_read"], ava["output"]) == (1200, 7, 30000, 40)
-        assert (ava["usd"], ava["unpriced"]) == (0.75, 0)
+        # The turn that was cancelled told no price.
+        assert (ava["usd"], ava["unpriced"]) == (0.75, 1)
         assert (ben["usd"], ben["unpriced"], ben["output"]) == (0, 1, 2)
         assert (total["turns"], total["output"], total["usd"]) == (3, 42, 0.75)
         assert use["hours"][-1]["agents"].keys() <= {"AVA", "BEN"}
         assert json.loads((await told.relay("agents", "cost", "--json")).out)["total"] == total
         shown = (await told.relay("agents", "cost")).out.splitlines()
-        assert shown[1].split() == ["AVA", "2", "1,200", "7", "30,000", "40", "$0.75"]
+        assert shown[1].split() == ["AVA", "2", "1,200", "7", "30,000", "40", "$0.75", "and", "more"]
         assert shown[2].split() == ["BEN", "1", "10", "0", "0", "2", "not", "told"]
         assert shown[3].split() == ["all", "3", "1,210", "7", "30,000", "42", "$0.75", "and", "more"]
         asked = await told.post("/cost")
@@ -89,6 +90,27 @@ async def test_who_works_on_what_and_what_it_cost(tmp_path: Path) -> None:
         said = (await told.reply_to(who["id"], "RELAY"))["body"]
         assert f"**BEN** is ready; last: quickly (m{question['number']}), " in said
         assert "**AVA** is ready; has t1; last: t1: Write the docs quickly " in said
+
+        # A command and Markdown are not its person's words; and what was deleted is not told again.
+        async def last_of_ben(body: str) -> Json:
+            posted = await told.post(body)
+            await told.reply_to(posted["id"], "BEN")
+            return dict((await of(told, "BEN"))["last"])
+
+        picture = "![cart.png](relay-file:0011.png) **Now** `src/**`, as [said](https://a.b/c)"
+        last = await last_of_ben(f"/steer @BEN {picture}")
+        assert last["asked"]["text"] == "cart.png Now src/**, as said"
+        comment = "1 comment on `tw/ann/ben` at 0123456789ab:\n\n`src/cart.py`, line 2: no"
+        last = await last_of_ben(f"/review @BEN {comment}")
+        assert last["asked"]["text"] == "1 comment on your branch: src/cart.py, line 2: no"
+        await told.post(f"/delete m{last['number']}")
+
+        async def is_deleted() -> bool:
+            return bool((await of(told, "BEN"))["last"]["asked"]["text"] == "deleted")
+
+        await eventually(is_deleted, "the last line of BEN says that it was deleted")
+        jobs = (await told.get("/api/queue"))["jobs"]
+        assert next(job for job in jobs if job["agent"] == "BEN")["asked"]["text"] == "deleted"
 
         told.kill()
         assert (await told.relay("agents", "cost")).code == 1

@@ -10,8 +10,8 @@ from tests.e2e.test_worktrees import in_git
 from tests.git.repository import own_branch
 from tests.outside import Json, Outside, agent, eventually, room, settings
 
-WORKS = """
-- match: Mend the roof
+WORKS = r"""
+- match: '(?s)t1: Mend the roof.*call relay.s tool `complete_work` with task_id `t1`'
   write: {roof.txt: "mended\\n", "sub/new.md": "new\\n"}
   usage: {input_tokens: 100, output_tokens: 20, cost_usd: 0.25}
   say: "The roof is mended."
@@ -81,8 +81,10 @@ async def test_a_task_is_given_and_shows_what_it_led_to(tmp_path: Path) -> None:
         given = (await task(told, 1))["given"][0]
         message = await said(told, given["number"])
         assert (message["speaker"], message["kind"], message["to"]) == ("ann", "human", ["AVA"])
-        for words in ("@AVA t1: Mend the roof", "It **leaks**", "`roof.txt`, `sub/**`", "complete_work"):
+        for words in ("@AVA t1: Mend the roof", "It **leaks**", "`roof.txt`, `sub/**`"):
             assert words in message["body"]
+        # How to end it is relay's own word: its agent reads it (it works by it), and nobody is quoted with it.
+        assert "complete_work" not in message["body"]
         answer = await told.reply_to(message["id"], "AVA")
         assert {job["agent"] for job in await told.jobs() if job["message_id"] == message["id"]} == {"AVA"}
 
@@ -107,7 +109,8 @@ async def test_a_task_is_given_and_shows_what_it_led_to(tmp_path: Path) -> None:
             2,
         )
         cost = work["cost"]
-        assert (cost["turns"], cost["input"], cost["output"], cost["usd"]) == (1, 100, 20, 0.25)
+        assert (cost["turns"], cost["input"], cost["output"]) == (1, 100, 20)
+        assert (cost["usd"], cost["unpriced"]) == (0.25, 0)
 
         async def on_branch() -> Json | None:
             branch = (await task(told, 1))["work"]["branch"]
@@ -261,9 +264,9 @@ async def test_issues_are_imported_once_and_kept_up_to_date(tmp_path: Path) -> N
         # Given, its text is told as what a stranger wrote.
         assert "gave t1 to AVA" in await order(told, "/give t1 @AVA")
         message = await said(told, (await task(told, 1))["given"][0]["number"])
-        assert message["body"].startswith(
+        assert message["body"] == (
             f"@AVA t1. Its title, imported from {ISSUES[0]['url']}:\n\n> The roof leaks\n\n"
-            f"Its description, imported from {ISSUES[0]['url']}:\n\n> Since Monday.\n> Badly.\n\n"
+            f"Its description, imported from {ISSUES[0]['url']}:\n\n> Since Monday.\n> Badly."
         )
         await told.reply_to(message["id"], "AVA")
 

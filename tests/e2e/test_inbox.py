@@ -27,10 +27,10 @@ WORKS = "- say: It is done.\n"
 
 def configuration() -> Json:
     return settings(
-        agent("AVA", "asks.yaml"),
+        agent("DAN", "works.yaml"),
         agent("BEN", "works.yaml", budget={"turns_per_hour": 1}),
         agent("CLEO", "fails.yaml"),
-        agent("DAN", "works.yaml"),
+        agent("AVA", "asks.yaml"),
         locks={"circuit_breaker": {"failure_threshold": 1, "reset_timeout": 600}},
         queue={"max_attempts": 1},
     )
@@ -87,6 +87,10 @@ async def test_what_needs_a_person_comes_is_acted_on_and_is_gone(tmp_path: Path)
         await told.post("/task Count the carts")
         await told.post("/give t2 @AVA")
         asked = await told.until_said("How many are to be kept", speaker="AVA")
+        assert {f"question:m{asked['number']}", question["id"]} <= {*await needs(told)}
+        # Nor does a review of its branch.
+        reviewed = await told.post("/review @AVA Name the names better.")
+        await told.reply_to(reviewed["id"], "AVA")
         assert {f"question:m{asked['number']}", question["id"]} <= {*await needs(told)}
         # The button answers one of them, in its thread.
         answered = await act(told, f"question:m{asked['number']}", "answer", text="Three.")

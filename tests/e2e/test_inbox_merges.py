@@ -19,7 +19,7 @@ async def test_a_conflict_is_one_need_with_all_that_comes_of_it(started: Started
     told = await room.until_said("BEN does not merge into main now", speaker="RELAY")
     await room.reply_to(told["id"], "BEN")
     back = await comes(room, "collision")
-    assert names(back) == ["stop-BEN", "update-BEN", "later"]
+    assert [name for name in names(back) if name != "abort-BEN"] == ["stop-BEN", "update-BEN", "later"]
     assert "BEN does not merge into main now" in back["text"] and "SET BACK" not in back["text"], back
 
     async def of_ben() -> list[Json]:
@@ -81,15 +81,26 @@ async def test_work_whose_conflicts_are_decided_is_landed_from_the_inbox(started
     told = await room.until_said("BEN does not merge into main now", speaker="RELAY")
     await room.reply_to(told["id"], "BEN")
     await room.until_said(r"BEN has not settled src/cart\.py", speaker="RELAY")
+
+    async def collision(given_up: bool) -> Json | None:
+        found = [need for need in (await needs(room)).values() if need["kind"] == "collision"]
+        return found[0] if found and ("abort-BEN" in names(found[0])) is not given_up else None
+
+    # BEN is in the middle of a merge that it does not settle: a person ends that, then settles it in the room.
+    stuck = await eventually(lambda: collision(False), "the merge in BEN's worktree can be given up")
+    done = await act(room, stuck["id"], "abort-BEN")
+    assert done["success"] and "What stood in the files is kept" in done["reason"], done
+    await eventually(lambda: collision(True), "no merge is under way there")
     await room.ask("POST", "/api/worktrees/BEN/merge", json={"name": "ann"})
     clash = await comes(room, "conflict")
     done = await act(room, clash["id"], "choice-2")
     assert "`/land @BEN` lands it" in done["reason"], done
     (ready,) = (await needs(room)).values()
     assert (ready["text"], names(ready)) == (
-        "Its work is not in main yet. c1 is settled: land it.",
+        "c1 is settled, and BEN's work is not in main yet. Land it?",
         ["land", "later"],
     )
+    assert ready["kind"] == "settled", "nobody has tried to land it"
     assert (await act(room, ready["id"], "land"))["success"]
     # relay joins it, and nothing tests that: a person looks.
     assert (await act(room, (await comes(room, "approval"))["id"], "approve"))["success"]

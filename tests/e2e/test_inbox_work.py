@@ -48,6 +48,16 @@ async def nothing(room: Outside) -> bool:
     return await needs(room) == {}
 
 
+async def says(room: Outside, id: str, pattern: str) -> Json:
+    """The need, once its text is this."""
+
+    async def look() -> Json | None:
+        need = (await needs(room)).get(id)
+        return need if need and re.match(pattern, need["text"]) else None
+
+    return dict(await eventually(look, f"{id} says {pattern}"))
+
+
 async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
     agents = [agent(name, "w.yaml") for name in ("AVA", "BEN")]
     room = await open_room(*agents, files={"w.yaml": WORKS}, start=False, airspace={"enabled": False})
@@ -76,7 +86,14 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
     await answer_of(room, r"ann approved")
 
     # A branch that the queue put out: once more for nothing, put off, and landed in the end.
-    await ask(room, "@BEN break it")
+    await room.post("/task break it")
+    await room.post("/give t1 @BEN")
+    # Its task is answered: the inbox says that its tests failed, and offers first to give it again.
+    done = await says(
+        room, "answered:t1", r"BEN has answered t1 “break it” \(m\d+\); its tests failed \(v\d+\)\. "
+    )
+    assert names(done) == ["again", "done", "later"]
+    assert done["text"] in (await room.relay("inbox")).out
     await room.post("/land @BEN")
     out = await comes(room, "not_landed")
     assert (out["about"], names(out)) == ("BEN", ["land", "later"])
@@ -94,6 +111,10 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
     await answer_of(room, r"BEN.*(landed|is in main)")
     await goes(room, again["id"])
     assert git(room.folder, "show", "main:app.py") == "fixed = 1"
+    tip = git(room.folder, "rev-parse", "main")[:7]
+    done = await says(room, "answered:t1", rf"BEN has answered t1 .*; landed as {tip}\. Is it done\?$")
+    assert names(done) == ["done", "again", "later"]
+    assert (await act(room, "answered:t1", "done"))["success"]
 
     # Two write one line: what a person writes stands there.
     await ask(room, "@AVA sum it")
@@ -112,6 +133,9 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
     assert settled["resolution"]["merged_content"] == f"{both}\n"
     # AVA's turn left another change with the same file, so it is asked about anew.
     assert (await act(room, (await comes(room, "approval"))["id"], "approve"))["success"]
+    # What is decided is to be landed still.
+    settled = await comes(room, "not_landed")
+    assert settled["id"] == "decided:c1" and (await act(room, settled["id"], "later"))["success"]
     await eventually(lambda: nothing(room), "the inbox is empty")
 
 

@@ -50,7 +50,7 @@ export interface TaskWork {
   } | null;
   verifications: Verification[];
   /** Of the turns that have ended; `shared` of them answered other messages too. */
-  cost: { turns: number; input: number; cache_write: number; cache_read: number; output: number; usd: number; shared: number; seconds: number };
+  cost: { turns: number; input: number; cache_write: number; cache_read: number; output: number; usd: number; unpriced: number; shared: number; seconds: number };
 }
 
 /** What is changed of a task. */

@@ -21,6 +21,15 @@ describe("the list of needs", () => {
     const before = merged(placed("a", "b"), [need("b")], true, nobody).shown;
     expect(shown(merged(before, [need("a"), need("b")], true, nobody))).toEqual(["a", "b"]);
   });
+  it("holds back nothing that expires: it comes to the end, where it moves no card", () => {
+    const asks: Need = { ...need("p"), kind: "permission", ends_at: "2026-11-28T06:00:00Z" };
+    const budget: Need = { ...need("s"), kind: "budget", ends_at: "2026-11-28T06:00:00Z" };
+    const told = merged(placed("a", "b"), [asks, budget, need("c"), need("a"), need("b")], true, nobody);
+    expect(shown(told)).toEqual(["a", "b", "p"]);
+    expect([told.fresh, told.shown[2]!.late]).toEqual([2, true]);
+    expect(shown(merged(told.shown, [asks, need("a"), need("b")], true, nobody))).toEqual(["a", "b", "p"]);
+    expect(shown(merged(told.shown, [asks, need("a"), need("b")], false, nobody))).toEqual(["p", "a", "b"]);
+  });
   it("takes in all that is new where nothing is left that could move", () => {
     expect(shown(merged(placed("a"), [need("b")], true, nobody))).toEqual(["b"]);
     expect(shown(merged([], [need("b")], true, nobody))).toEqual(["b"]);

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { complete, usage, type Words } from "../src/text/completion";
 import { ago, amount, bytes, counted, fullOptions, instant, moment, receipt, span } from "../src/text/format";
+import { inOneLine, plainLine } from "../src/text/markdown";
 import { readRef } from "../src/text/reference";
 import type { Task } from "../src/coordination_types";
 import type { Job } from "../src/types";
@@ -115,4 +116,12 @@ describe("receipts", () => {
 it.each(["en-US", "en-GB", "de"])("the time of a day has 24 hours in %s", (locale) => {
   const options = fullOptions;
   expect(new Intl.DateTimeFormat(locale, { ...options, timeZone: "UTC" }).format(Date.UTC(2026, 10, 23, 21, 5, 9))).toContain("21:05:09");
+});
+
+describe("plain lines", () => {
+  it("name what Markdown shows or links, and say that an entry was deleted", () => {
+    expect(plainLine("![cart.png](relay-file:0011.png) **Now** [said](https://a.b/c) [x]")).toBe("cart.png Now said [x]");
+    expect(inOneLine({ body: "", meta: { deleted: { at: "" } } }, 20)).toBe("deleted");
+    expect(inOneLine({ body: "as it was", meta: {} }, 20)).toBe("as it was");
+  });
 });

@@ -28,6 +28,8 @@ _FOOTER = re.compile(
     r"^[ \t]*[*_]{0,3}\[[^\]\n]*DECISION[^\]\n]*\][*_]{0,3}[ \t]*$", re.MULTILINE | re.IGNORECASE
 )
 _TO = re.compile(r"^(?:@[\w-]+[,:]?\s+)+")
+#: The number of a task that was given: it says nothing in git.
+_TASK = re.compile(r"^t\d+: +(?=\S)")
 _POLITE = re.compile(
     r"^(?:please|pls|(?:can|could|would|will) you(?: please)?|(?:hi|hey|hello)\b[,!]?)\s+", re.IGNORECASE
 )
@@ -160,7 +162,7 @@ def _subject(about: WorkSummary, commits: Sequence[BranchCommit], paths: Sequenc
 def _title(text: str) -> str:
     """The first sentence, without whom it was said to."""
     line = next((line for line in _plain(text).split("\n") if line.strip()), "").strip()
-    line = _POLITE.sub("", _TO.sub("", line + " ")).lstrip("#>-*+ ").strip()
+    line = _POLITE.sub("", _TASK.sub("", _TO.sub("", line + " "))).lstrip("#>-*+ ").strip()
     line = _SENTENCE.split(line, maxsplit=1)[0].strip().rstrip(".!:")
     line = _MENTION.sub("", line)
     return line[:1].upper() + line[1:]

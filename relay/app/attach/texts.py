@@ -26,7 +26,8 @@ def messages_text(messages: Sequence[Message], agent: str, files: str = "") -> t
     ids: list[str] = []
     size = 0
     for message in messages:
-        text = f"{references.message(message.number)} {message_text(message, files=files)}"
+        said = message_text(message, files=files, asked=agent in message.to)
+        text = f"{references.message(message.number)} {said}"
         if len(text) > MOST_MESSAGE:
             text = f"{text[:MOST_MESSAGE]} … (the whole: read_room)"
         if told and size + len(text) > MOST_TOLD:

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from relay.airspace.worktrees.lifecycle import CHANGED, DISCARDED, MERGED, RESTORED, TAKEN_BACK
 from relay.app.needs.need import Kind, Need, NeedAction
 from relay.app.needs.words import short
-from relay.model import Board, actions, references
+from relay.app.tasks.card import verifications_of
+from relay.base.durations import parse_iso
+from relay.log import events
+from relay.model import Board, BoardTask, actions, references
 from relay.room.journal.ledger import Q
-from relay.room.journal.values import Job, JobState
+from relay.room.journal.values import Job, JobState, message_of_row
 from relay.store.ports import Tx
+from relay.verification.verification import State
 
-#: Characters of a title.
-MOST_TITLE = 80
+#: Characters of a title, and digits of a commit.
+MOST_TITLE, DIGITS = 80, 7
+_VERDICTS = {
+    State.QUEUED: "its tests run",
+    State.RUNNING: "its tests run",
+    State.WAITING: "its change waits for an approval",
+    State.PASSED: "its tests passed",
+    State.FAILED: "its tests failed",
+    State.ERROR: "its tests could not run",
+}
 
 
 async def answered_tasks(tx: Tx, board: Board, questions: Collection[str]) -> list[Need]:
@@ -29,14 +42,48 @@ async def answered_tasks(tx: Tx, board: Board, questions: Collection[str]) -> li
         if done is None or row is None or references.message(row["number"]) in questions:
             continue
         title = short(task.title, MOST_TITLE)
-        text = f"{agent} has answered {task.ref} “{title}” ({references.message(row['number'])}). Is it done?"
+        stands, bad = ("", False)
+        if message_of_row(row).meta.get("worktree"):  # it changed something
+            stands, bad = await _stands(tx, task, done)
+        text = f"{agent} has answered {task.ref} “{title}” ({references.message(row['number'])})"
+        text += f"; {stands}. Is it done?" if stands else ". Is it done?"
         id = f"answered:{task.ref}"
+        yes = NeedAction("done", "It is done", actions.MoveTask(task.number, actions.Status.DONE))
+        again = NeedAction("again", "Give it again", actions.Give((task.number,), agent))
         buttons = (
-            NeedAction("done", "It is done", actions.MoveTask(task.number, actions.Status.DONE)),
-            NeedAction("again", "Give it again", actions.Give((task.number,), agent)),
+            *((again, yes) if bad else (yes, again)),
             NeedAction("later", "Later", actions.PutOff(id)),
         )
         found.append(
             Need(id, Kind.ANSWERED, done.ended_at or done.created_at, agent, text, buttons, task.ref)
         )
     return found
+
+
+async def _stands(tx: Tx, task: BoardTask, done: Job) -> tuple[str, bool]:
+    """What became of the change that the answer of this job made: whether it landed, or what its newest verification
+    says, "" = neither is known. And whether it is no success."""
+    if commit := await _landed(tx, done.agent, done.ended_at or done.created_at):
+        return f"landed as {commit[:DIGITS]}", False
+    jobs = {done.id} | ({done.folded_into} if done.folded_into is not None else set())
+    newest = next(iter(await verifications_of(tx, task, jobs)), None)
+    if newest is None or newest.state not in _VERDICTS:
+        return "", False
+    return f"{_VERDICTS[newest.state]} ({newest.name})", newest.state in (State.FAILED, State.ERROR)
+
+
+async def _landed(tx: Tx, agent: str, since: float) -> str:
+    """The commit by which the agent's work of that time came into the main branch, "" = it is not in it: it did not
+    land, was discarded before, or was taken back."""
+    commit, gone = "", False
+    for event in reversed(await events.about(tx, agent, types=[CHANGED])):
+        told = event.outputs
+        if told["agent"] != agent or parse_iso(event.at) < since:
+            continue
+        if told["change"] in (DISCARDED, RESTORED) and not commit:
+            gone = told["change"] == DISCARDED
+        elif told["change"] == MERGED and not gone:
+            commit = commit or told["commit"]
+        elif told["change"] == TAKEN_BACK and told.get("merge") == commit:
+            commit = ""
+    return commit

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from relay.airspace.advisories import table, wording
 from relay.airspace.advisories.rules.advisory import Advisory, Steering
-from relay.app.needs.need import Kind, Need, NeedAction, later
+from relay.app.needs.need import Kind, Need, NeedAction, gives_up, later
 from relay.app.needs.words import MOST_LABEL, named, prose, sentence, short, unmarked
 from relay.base.durations import clock_time, parse_iso, rough_duration
 from relay.base.terminal_text import flat
@@ -71,6 +71,8 @@ async def collisions(tx: Tx, agents: Iterable[str], told: Collection[str] = ()) 
             for choice in choices
             if not (choice.name == "stop" and choice.agent in paused)
         ]
+        stuck = [name for name, each in back.items() if each.unsettled and name in names]
+        buttons += [gives_up(name, f"abort-{name}") for name in stuck]
         # As the room says it: by the message that told of it.
         name = references.message(advisory.number) if advisory.number else advisory.id[-6:]
         said = ":".join(["advisory", name, *sorted(back)])
@@ -141,7 +143,7 @@ async def agent_needs(tx: Tx, members: Mapping[str, Member], board: Board, now: 
             if breaker.retry_at:
                 due = breaker.retry_at <= now
                 text += (
-                    ": its next message is one attempt"
+                    ": its next message is a trial, and an answer puts it back to work"
                     if due
                     else f" until {clock_time(breaker.retry_at, now)}"
                 )
@@ -174,7 +176,7 @@ async def agent_needs(tx: Tx, members: Mapping[str, Member], board: Board, now: 
                 skips = [job.ended_at or 0.0 for job in missed if job.error_class == "budget"]
                 at = max([used.newest or 0.0, *skips])
                 free = clock_time(spent.frees_at, now)
-                text = f"Its budget is spent: {spent.text}. The first part is free again at {free}."
+                text = f"Its budget is spent: {spent.text}. It can begin its next turn at {free}."
                 need = Need(id, Kind.BUDGET, at, name, text, buttons, name, spent.frees_at, said=typed)
                 found.append(need)
     return found
@@ -261,7 +263,7 @@ async def questions(tx: Tx, agents: Iterable[str], now: float) -> list[Need]:
             if about:
                 replied |= {(message.thread, name) for name in message.to}
                 replied |= {(message.thread, asked.speaker)} if asked is not None else set()
-            elif "given" not in message.meta:  # a task that is given answers no question
+            elif "given" not in message.meta and not _reviews(message):  # these answer no question
                 answered |= set(message.to)
             continue
         if message.kind != "agent" or speaker not in names:
@@ -284,6 +286,10 @@ async def questions(tx: Tx, agents: Iterable[str], now: float) -> list[Need]:
         )
         found.append(Need(f"question:{reference}", Kind.QUESTION, at, speaker, question, buttons, reference))
     return found
+
+
+def _reviews(message: Message) -> bool:
+    return message.body.lstrip().casefold().startswith(f"{actions.SendReview.word} ")
 
 
 def question_of(body: str) -> str:
@@ -311,7 +317,7 @@ def silent(working: Mapping[str, tuple[float, float]], quiet_s: float, now: floa
         id = f"silent:{name}:{began:.0f}"  # of this turn: another one is not let work by it
         quiet = rough_duration(now - max(began, heard))
         text = f"It has worked for {rough_duration(now - began)}, and nothing was heard of it for {quiet}."
-        at = heard or began
+        at = max(began, heard)
         found.append(Need(id, Kind.SILENT, at, name, text, buttons, name, said=f"silent:{name}"))
     return found
 
@@ -365,5 +371,6 @@ async def _give(
     said = f"{what} “{short(_ADDRESSED.sub('', title), MOST_QUOTED)}”"
     return tuple(
         NeedAction(f"give-{other}", f"Give {said} to {other}", to(other))
-        for other in able.names[:MOST_OTHERS]
+        # In the order of their names, which stays when one gets free: nobody gives it to another than they meant.
+        for other in sorted(able.names[:MOST_OTHERS])
     )

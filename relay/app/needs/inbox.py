@@ -103,7 +103,10 @@ class NeedsInbox:
 
     def _working(self) -> dict[str, tuple[float, float]]:
         working = {}
+        asks = {asked.request.agent for asked in self._permissions.pending}  # it waits for a person
         for name, turn in self._turns.by_agent.items():
+            if name in asks:
+                continue
             last = self._turns.log_of(name, 1)
             heard = parse_iso(last[0]["ts"]) if last else 0.0
             working[name] = (turn.plan.started_at, heard)

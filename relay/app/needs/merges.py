@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from relay.airspace.advisories import table, wording
 from relay.airspace.advisories.rules.set_back import SetBack
 from relay.airspace.worktrees.lifecycle import CHANGED, DISCARDED, MERGED, TAKEN_IN
-from relay.app.needs.need import Kind, Need, NeedAction, later
+from relay.app.needs.need import Kind, Need, NeedAction, gives_up, later
 from relay.app.needs.words import sentence, short
 from relay.base.durations import parse_iso
 from relay.base.terminal_text import flat
@@ -114,10 +114,10 @@ async def _decided(
             continue
         names = " and ".join(each.name for each in sorted(work, key=lambda each: each.number))
         id = f"decided:{newest.name}"
-        text = f"Its work is not in {flat(newest.question.into_name)} yet. "
-        text += f"{names} {'are' if len(work) > 1 else 'is'} settled: land it."
+        text = f"{names} {'are' if len(work) > 1 else 'is'} settled, and {flat(agent)}'s work is not in "
+        text += f"{flat(newest.question.into_name)} yet. Land it?"
         buttons = (NeedAction("land", "Land it", actions.Land((agent,))), later("Leave it", id))
-        found.append(Need(id, Kind.NOT_LANDED, at, agent, text, buttons, newest.name))
+        found.append(Need(id, Kind.SETTLED, at, agent, text, buttons, newest.name))
     return found
 
 
@@ -152,8 +152,7 @@ def _conflict(
         label = f"Ask {agent} to merge {into} into its branch"
         buttons.append(NeedAction(f"update-{agent}", label, actions.TakeMain((agent,))))
         if back.unsettled:
-            label = f"Give up the merge in {agent}'s worktree"
-            buttons.append(NeedAction("abort", label, actions.GiveUpMerge(agent)))
+            buttons.append(gives_up(agent))
     if queued:
         buttons.append(NeedAction("cancel", "Take it out of the queue", actions.TakeFromQueue(agent)))
     at = parse_iso(asked.at)

@@ -11,7 +11,7 @@ from relay.app.needs.words import MOST_LABEL
 from relay.base.durations import iso
 from relay.base.terminal_text import safe_line
 from relay.model import Fault, Refusal
-from relay.model.actions import Action, PutOff, of_json
+from relay.model.actions import Action, GiveUpMerge, PutOff, of_json
 
 Json = dict[str, Any]
 #: Characters of a need's text and of what it is about, as every interface gets them: one line each.
@@ -36,6 +36,7 @@ class Kind(StrEnum):
     EXPLORATION = "exploration"
     HELD = "held"
     NOT_LANDED = "not_landed"
+    SETTLED = "settled"
     SETUP_FAILED = "setup_failed"
     APP_ENDED = "app_ended"
 
@@ -100,6 +101,11 @@ class NeedAction:
 def later(label: str, need: str, name: str = "later") -> NeedAction:
     """The button that puts a need off."""
     return NeedAction(name, label, PutOff(need), undo=PutOff(need, undo=True))
+
+
+def gives_up(agent: str, name: str = "abort") -> NeedAction:
+    """The button that ends the merge of main that is under way in an agent's worktree."""
+    return NeedAction(name, f"Give up the merge in {agent}'s worktree", GiveUpMerge(agent))
 
 
 @dataclass(frozen=True, slots=True)

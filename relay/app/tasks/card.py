@@ -18,7 +18,7 @@ from relay.coordination.tasks.board import Board
 from relay.coordination.tasks.task import Task
 from relay.git.run import name_of
 from relay.log.encoding import dumps
-from relay.model import Message, references
+from relay.model import BoardTask, Message, references
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job, message_of_row
 from relay.store.ports import Row, Tx
@@ -42,7 +42,7 @@ async def card(tx: Tx, board: Board, registry: WorktreeRegistry, number: int) ->
         "conversation": [_entry(message, jobs) for message in said],
         "changes": [_change(message) for message in said if message.meta.get("worktree")],
         "branch": _branch(task, registry),
-        "verifications": [one.as_json() for one in await _verifications(tx, task, ids)],
+        "verifications": [one.as_json() for one in await verifications_of(tx, task, ids)],
         "cost": _cost(turns, jobs),
     }
     return {**await board.story(tx, number), "work": work}
@@ -143,11 +143,13 @@ def _branch(task: Task, registry: WorktreeRegistry) -> Json | None:
     }
 
 
-async def _verifications(tx: Tx, task: Task, jobs: Collection[int]) -> list[Verification]:
+async def verifications_of(tx: Tx, task: BoardTask, jobs: Collection[int]) -> list[Verification]:
     """Of the task itself, and of the turns for it; the newest first."""
     found = {one.number: one for one in await verifications.newest_of_task(tx, task.id, MOST_VERIFICATIONS)}
-    agents = dict.fromkeys(given.agent for given in task.given)
-    for agent in agents if task.claimed_by is None else {**agents, task.claimed_by: None}:
+    agents = dict.fromkeys(agent for _, _, agent in task.given)
+    if isinstance(task, Task) and task.claimed_by is not None:
+        agents[task.claimed_by] = None
+    for agent in agents:
         for one in await verifications.newest_of_agent(tx, agent, MOST_VERIFICATIONS):
             if one.change.about.get("job") in jobs:
                 found[one.number] = one
@@ -155,14 +157,15 @@ async def _verifications(tx: Tx, task: Task, jobs: Collection[int]) -> list[Veri
 
 
 def _cost(turns: Sequence[Row], jobs: Sequence[Job]) -> Json:
-    """What its turns cost that have ended, in tokens by kind and in US dollars. `shared`: so many of the turns
-    answered another message as well."""
+    """What its turns cost that have ended, in tokens by kind and in US dollars. `unpriced`: so
+    many of the turns reported no price; `shared`: so many answered another message as well."""
     kinds = ("input", "cache_write", "cache_read", "output")
     heads = {job.folded_into for job in jobs if job.folded_into is not None}
     return {
         "turns": len(turns),
         **{kind: sum(turn[f"{kind}_tokens"] for turn in turns) for kind in kinds},
         "usd": round(sum(turn["cost_usd"] for turn in turns), 4),
+        "unpriced": sum(not turn["cost_usd"] for turn in turns),
         "shared": sum(turn["job"] in heads for turn in turns),
         "seconds": round(sum(turn["ended_at"] - turn["started_at"] for turn in turns), 1),
     }

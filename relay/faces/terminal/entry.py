@@ -25,7 +25,7 @@ Entry = dict[str, Any]
 QUIET = frozenset(
     (
         *("skipped", "coordination", "worktree", "visitor", "fleet", "agent_settings", "task"),
-        *("circuit_closed", "rewind", "dispatcher", "recall"),
+        *("circuit_closed", "rewind", "dispatcher", "recall", "no_agent"),
     )
 )
 _COMMAND = re.compile(r"/[a-z][^\n]*", re.IGNORECASE)

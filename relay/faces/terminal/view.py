@@ -209,7 +209,7 @@ class RoomView:
             self.jobs[job.get("id")] = job
         agent, reason = safe_line(str(job.get("agent")), 40), safe_line(str(job.get("reason") or ""))
         about = f"{agent}{self._about(job.get('message_id'))}"
-        why = f": {reason}" if reason else ""
+        why = f": {reason.rstrip('. ')}" if reason else ""
         if state == "skipped":
             self._skipped = {**dict([*self._skipped.items()][-200:]), str(job.get("message_id")): None}
             return note("warn", f"· skipped {about}{why}")

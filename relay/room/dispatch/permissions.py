@@ -18,6 +18,7 @@ import structlog
 
 from relay.base.durations import iso
 from relay.base.terminal_text import flat
+from relay.log import events
 from relay.model import PermissionAnswer, PermissionOption, PermissionRequest, Refusal, references
 from relay.room.journal import ledger
 from relay.room.journal.live_bus import Live
@@ -33,8 +34,8 @@ _HERE = "GET /api/permissions lists the open ones."
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A request that waits. `number`: for people to quote; `id` is of this run of the daemon, so that an answer to
-    an old page's request is no answer to a new one. Times are Unix seconds."""
+    """A request that waits. `number`: for people to quote, never used again; `id` is of this run of the daemon.
+    Times are Unix seconds."""
 
     number: int
     id: str
@@ -98,7 +99,7 @@ class PermissionBroker:
         self._told_outside = told
         self._store, self._live, self._clock = store, live, clock
         self._run = secrets.token_hex(2)
-        self._count = 0
+        self._last = 0
         self._open: dict[int, tuple[Pending, asyncio.Future[PermissionAnswer]]] = {}
         self._noticed: dict[str, float] = {}
 
@@ -123,9 +124,8 @@ class PermissionBroker:
         if not self._live.people and not self._told_outside():
             await self._nobody(request)
             return PermissionAnswer(None, reason="nobody who could answer is connected")
-        self._count += 1
-        now = self._clock()
-        pending = Pending(self._count, f"{self._run}-{self._count}", request, now, now + timeout_s)
+        number, now = await self._next(), self._clock()
+        pending = Pending(number, f"{self._run}-{number}", request, now, now + timeout_s)
         answered: asyncio.Future[PermissionAnswer] = asyncio.get_running_loop().create_future()
         self._open[pending.number] = pending, answered
         state = "withdrawn"
@@ -161,6 +161,15 @@ class PermissionBroker:
                 answered.set_result(PermissionAnswer(option, by, reason))
                 return True
         return False
+
+    async def _next(self) -> int:
+        """The room's next number, over restarts: an old message's command answers no new request."""
+        try:
+            self._last = await self._store.write(lambda tx: events.next_number(tx, "permission"))
+        except Exception as error:  # who asks waits for no database
+            log.warning("permission number not kept", error=str(error))
+            self._last += 1
+        return self._last
 
     def _tell(self, pending: Pending, state: str) -> None:
         self._live.publish("permission", {**pending.as_json(), "state": state})

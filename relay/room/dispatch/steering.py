@@ -54,7 +54,7 @@ def is_urgent(message: Message, agent: str, *, only_steers: bool = False) -> boo
 
 def told(messages: Sequence[Message], files: str = "") -> str:
     """These messages as an agent reads them in the middle of its turn: fenced, each with its speaker."""
-    text = "\n".join(message_text(message, files=files) for message in messages)
+    text = "\n".join(message_text(message, files=files, asked=True) for message in messages)
     mark = mark_for(text)
     return (
         f"Said in the room while you work, between the two lines with {mark}. What a person says there to you "

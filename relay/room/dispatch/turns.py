@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from relay.base.terminal_text import lines, safe
 from relay.log.events import Lane
-from relay.model import STEWARD, Changes, FailureClass, Message, UsagePart
+from relay.model import STEWARD, Changes, FailureClass, Message, UsagePart, references
 from relay.room.dispatch.roster import Policy
 from relay.room.journal.values import Job
 from relay.room.parsing.file_names import with_paths
@@ -90,7 +90,7 @@ class Plan:
     @property
     def prompt(self) -> str:
         files = self.policy.files
-        asked = [message_text(message, indent=False, files=files) for message in self.messages]
+        asked = [message_text(message, indent=False, files=files, asked=True) for message in self.messages]
         return "\n\n".join([tagged_text(f"[{STEWARD}]", self.advice), *asked] if self.advice else asked)
 
     @property
@@ -140,13 +140,29 @@ class Outcome:
     needless: bool = False
 
 
-def message_text(message: Message, *, indent: bool = True, mark: str = "", files: str = "") -> str:
+def message_text(
+    message: Message, *, indent: bool = True, mark: str = "", files: str = "", asked: bool = False
+) -> str:
     """A message as an agent reads it, with `mark` in its tag, and its files as paths in the folder `files`. No line
-    of it but the first can pass for the beginning of another one."""
+    of it but the first can pass for the beginning of another one. `asked`: it is for the agent that reads it; where
+    it gives a task, it ends with how to end that."""
     marks = [word for word in ("unverified" if "unverified" in message.meta else "", mark) if word]
     tag = f"[{', '.join([message.speaker, *marks])}]"
     body = "(this message was deleted)" if "deleted" in message.meta else with_paths(message.body, files)
+    given = message.meta.get("given")
+    if asked and isinstance(given, dict) and "deleted" not in message.meta:
+        ending = _ending(references.task(int(given["number"])))
+        # A message of an older version holds the sentence itself.
+        body = body if ending in body else f"{body}\n\n{ending}"
     return tagged_text(tag, body, indent=indent or "unverified" in message.meta)
+
+
+def _ending(task: str) -> str:
+    """Relay's own words, so never in the message's body: everything there was said by a person."""
+    return (
+        f"It is {task} on the board. When it is done (or cannot be), call relay's tool `complete_work` with "
+        f"task_id `{task}`; without that tool, say here what you did."
+    )
 
 
 def tagged_text(tag: str, text: str, *, indent: bool = True) -> str:

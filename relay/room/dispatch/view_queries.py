@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -18,6 +19,12 @@ from relay.store.ports import Tx
 
 #: Characters of what an agent was asked that its state has.
 ASKED = 240
+#: The commands whose text is what an agent is asked.
+_ORDERS = re.compile(r"\s*/(?:steer|review)\s+(?:@[\w-]+[,:]*\s+)+", re.IGNORECASE)
+_COMMENTS = re.compile(r"\A(\d{1,4} comments?) on `[^`\n]+` at [0-9a-f]+[^:\n]*")
+_LINK = re.compile(r"!?\[([^\[\]\n]*)\]\([^()\s]*\)")
+_LINE_MARK = re.compile(r"^ {0,3}(?:#{1,6}\s|>\s?|(?:```|~~~)[\w-]*$)", re.MULTILINE)
+_EMPHASIS = re.compile(r"(?<![\w/*])(\*\*|~~|\*)(?=\w)([^\n]+?)(?<=\S)\1(?![\w/*])")
 
 
 async def agents_json(
@@ -110,8 +117,13 @@ async def _last(tx: Tx, agent: str) -> dict[str, Any] | None:
 
 
 def asked_in_short(speaker: str, body: str) -> dict[str, str]:
-    """Who asked for a turn, and how it begins."""
-    line = " ".join(body.split())
+    """Who asked for a turn, and how it begins: without the command that it was ordered by, and without Markdown. Only
+    a deleted message has no text."""
+    text = body[: ASKED * 10]
+    if order := _ORDERS.match(text):
+        text = _COMMENTS.sub(r"\1 on your branch", text[order.end() :])
+    text = _EMPHASIS.sub(r"\2", _LINE_MARK.sub("", _LINK.sub(r"\1", text)))
+    line = " ".join(text.replace("`", "").split()) if body else "deleted"
     return {"by": speaker, "text": line if len(line) <= ASKED else line[: ASKED - 1] + "…"}
 
 

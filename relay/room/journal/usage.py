@@ -20,7 +20,7 @@ HOUR_S = 3600.0
 @dataclass(frozen=True, slots=True)
 class Used:
     """Turns that began in a time: tokens by kind (`relay.model.UsagePart`), `usd` in US dollars as the agents report
-    them. `unpriced`: turns of these that used tokens and reported no price."""
+    them. `unpriced`: turns of these that reported no price."""
 
     turns: int = 0
     input: int = 0

@@ -104,7 +104,7 @@ SELECT t.agent, CAST(FLOOR((t.started_at - CAST(:start AS double precision)) / 3
   CAST(SUM(t.cache_write_tokens) AS bigint) AS cache_write,
   CAST(SUM(t.cache_read_tokens) AS bigint) AS cache_read,
   CAST(SUM(t.output_tokens) AS bigint) AS output, SUM(t.cost_usd) AS usd,
-  COUNT(*) FILTER (WHERE t.cost_usd = 0 AND t.input_tokens + t.cache_write_tokens + t.cache_read_tokens + t.output_tokens > 0) AS unpriced
+  COUNT(*) FILTER (WHERE t.cost_usd = 0) AS unpriced
 FROM agents a JOIN turns t ON t.agent = a.name AND t.started_at >= :start
 GROUP BY t.agent, 2 ORDER BY 2, t.agent
 

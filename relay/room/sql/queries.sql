@@ -185,7 +185,7 @@ SELECT * FROM turns WHERE agent = :agent AND started_at < :until AND ended_at > 
 SELECT m.id, m.number, m.speaker, m.body, t.ended_at
 FROM (SELECT job, started_at, ended_at FROM turns WHERE agent = :agent ORDER BY started_at DESC LIMIT 20) t
 JOIN dispatch_queue q ON q.id = t.job JOIN messages m ON m.id = q.message_id
-WHERE m.kind = 'human' AND m.body <> '' ORDER BY t.started_at DESC LIMIT 1
+WHERE m.kind = 'human' ORDER BY t.started_at DESC LIMIT 1
 
 -- name: event_of_message
 SELECT event_id FROM messages WHERE id = :id

@@ -98,7 +98,7 @@ SELECT t.agent, CAST((t.started_at - :start) / 3600 AS INTEGER) AS hour, COUNT(*
   SUM(t.cache_write_tokens) AS cache_write,
   SUM(t.cache_read_tokens) AS cache_read,
   SUM(t.output_tokens) AS output, SUM(t.cost_usd) AS usd,
-  COUNT(*) FILTER (WHERE t.cost_usd = 0 AND t.input_tokens + t.cache_write_tokens + t.cache_read_tokens + t.output_tokens > 0) AS unpriced
+  COUNT(*) FILTER (WHERE t.cost_usd = 0) AS unpriced
 FROM agents a CROSS JOIN turns t ON t.agent = a.name AND t.started_at >= :start
 GROUP BY t.agent, 2 ORDER BY 2, t.agent
 

@@ -211,8 +211,9 @@ def changes_of(what: Field, value: str) -> Mapping[str, Any]:
 
 
 def text_of(task: BoardTask, agent: str, titled: str = "", described: str = "") -> str:
-    """The message by which a task is given. `titled`, `described`: whose words these are, "" = the giver's own; those
-    of others are quoted, so that the agent does not take them for the giver's. Pure."""
+    """The message by which a task is given. It shows as its giver's, so relay's own words to the agent are not in it
+    (`message_text` in relay/room/dispatch/turns.py adds them). `titled`, `described`: whose words these are, "" = the
+    giver's own; those of others are quoted, so that the agent does not take them for the giver's. Pure."""
     title = f"@{agent} {task.ref}: {task.title}"
     if titled:
         title = f"@{agent} {task.ref}. Its title, {titled}:\n\n{_quoted(task.title)}"
@@ -221,10 +222,6 @@ def text_of(task: BoardTask, agent: str, titled: str = "", described: str = "") 
         parts[1] = f"Its description, {described}:\n\n{_quoted(task.body)}"
     if task.files:
         parts.append(f"Files: {_paths(task.files)}")
-    parts.append(
-        f"It is {task.ref} on the board. When it is done (or cannot be), call relay's tool `complete_work` with "
-        f"task_id `{task.ref}`; without that tool, say here what you did."
-    )
     return "\n\n".join(part for part in parts if part)
 
 

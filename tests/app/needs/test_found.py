@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from relay.app.needs.found import permissions, question_of, silent
-from relay.app.needs.inbox import said
+from relay.app.needs.inbox import NeedsInbox, said
 from relay.app.needs.need import Kind, Need, NeedAction
 from relay.model import PermissionOption, PermissionRequest, Refusal, actions
 from relay.room.dispatch.permissions import Pending
@@ -136,6 +138,20 @@ def test_a_permission_has_its_own_options_and_ends() -> None:
 def test_only_who_was_not_heard_for_long_is_silent() -> None:
     needs = silent({"AVA": (0.0, 0.0), "BEN": (0.0, 950.0)}, 600.0, 1000.0)
     assert [need.about for need in needs] == ["AVA"]
+    # What was heard in an earlier turn is not since when it is silent in this one.
+    (need,) = silent({"AVA": (962.0, 800.0)}, 30.0, 1000.0)
+    assert need.at == 962.0 and need.text == "It has worked for 38 s, and nothing was heard of it for 38 s."
+
+
+def test_who_waits_for_a_person_is_not_silent() -> None:
+    turn = SimpleNamespace(plan=SimpleNamespace(started_at=0.0))
+    turns: Any = SimpleNamespace(by_agent={"AVA": turn, "BEN": turn}, log_of=lambda *_: [])
+    request = PermissionRequest(agent="AVA", title="rm -rf build")
+    asks: Any = SimpleNamespace(pending=[Pending(4, "ab-4", request, 990.0, 1080.0)])
+    settings: Any = SimpleNamespace(current=SimpleNamespace(room=SimpleNamespace(silent_after_s=600.0)))
+    nothing: Any = None
+    inbox = NeedsInbox(nothing, turns, nothing, asks, settings, clock=lambda: 1000.0)
+    assert [need.id for need in inbox.own()] == ["permission:ab-4", "silent:BEN:0"]
 
 
 def test_a_text_is_given_where_one_is_taken_and_nowhere_else() -> None:

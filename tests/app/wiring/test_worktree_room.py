@@ -85,6 +85,13 @@ LONG = "Make every total of the cart and of the invoice round to cents by banker
             True,
             "Fix the cart\n",
         ),
+        (
+            True,
+            WorkSummary(requests=(Asked("@A t12: add a discount", 5),)),
+            [],
+            True,
+            "Add a discount (m5)\n",
+        ),
         (True, WorkSummary(("Task",), (Asked("go on"),), "Done."), [], True, "Go on\n"),
         (
             True,

@@ -594,7 +594,7 @@ async def test_the_rest_of_the_page_knows_of_it(room: MockRoom, open_page: OpenP
     await page.get_by_test_id("tab-board").click()
     badge = page.get_by_test_id("near-badge")
     await expect(badge).to_have_count(1)
-    await expect(badge).to_contain_text("near CLAUDE")
+    await expect(badge).to_contain_text("collides with CLAUDE")
     await page.get_by_test_id("agent-CODEX").click()
     whereabouts = page.get_by_test_id("agent-panel").get_by_test_id("whereabouts")
     await expect(whereabouts).to_contain_text("relay/codex 5 files +88 −41")

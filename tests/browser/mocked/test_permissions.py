@@ -29,6 +29,22 @@ async def test_a_request_is_seen_and_answered_from_anywhere(room: MockRoom, open
     assert room.air.decided == [("ask-1", "no")]
 
 
+async def test_its_agent_asks_and_the_inbox_is_not_covered(room: MockRoom, open_page: OpenPage) -> None:
+    page = await open_page()
+    row = page.get_by_test_id("agent-CODEX")
+    await expect(row).not_to_contain_text("asks you")
+    room.air.ask(scenes.request(1, "CODEX"))
+    await expect(page.get_by_test_id("permission")).to_be_visible()
+    await expect(row).to_contain_text("asks you 1:")
+    await page.keyboard.press("g")
+    await page.keyboard.press("n")
+    await expect(page.get_by_test_id("needs-view")).to_be_visible()
+    await expect(page.get_by_test_id("permission")).to_have_count(0)
+    await page.get_by_test_id("tab-board").click()
+    await page.get_by_test_id("permission").get_by_test_id("option-no").click()
+    await expect(row).not_to_contain_text("asks you")
+
+
 async def test_one_that_was_there_before_the_page(room: MockRoom, open_page: OpenPage) -> None:
     room.air.requests.append(scenes.request(1, "CODEX"))
     page = await open_page()

@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from scripts.bench.mock_room import MockRoom
-from scripts.bench.mock_state import new_agent
+from scripts.bench.mock_state import NOTHING_USED, new_agent
 from tests.browser.mocked.conftest import OpenPage
 from tests.browser.person import open_view, shot
 
@@ -151,6 +151,23 @@ async def test_agents_show_how_they_are_and_take_orders(room: MockRoom, open_pag
     await expect(panel.get_by_test_id("breaker")).to_contain_text("3 failures in a row")
     assert room.actions == [("CLAUDE", "cancel"), ("CLAUDE", "pause"), ("CLAUDE", "resume")]
     assert room.patches == [("CLAUDE", {"model": "sonnet"})]
+
+
+async def test_the_name_of_an_agent_in_trouble_is_read_in_the_side_bar(
+    room: MockRoom, open_page: OpenPage
+) -> None:
+    """Also once the cards of the agents, with styles of their own, were looked at."""
+    room.agents[0]["breaker"] = {"state": "open", "failures": 3, "threshold": 3, "retry_at": 4e9}
+    used = {**NOTHING_USED, "turns": 9, "input": 1_200_000, "output": 900_000, "unpriced": 9}
+    room.usage |= {"total": used, "agents": {"CLAUDE": used}}
+    page = await open_page()
+    name = page.get_by_test_id("agent-CLAUDE").locator(".agent-name")
+    whole = "name => name.clientWidth > 20 && name.scrollWidth <= name.clientWidth"
+    await expect(page.get_by_test_id("agent-CLAUDE")).to_contain_text("circuit open")
+    assert await name.evaluate(whole)
+    await page.get_by_test_id("tab-agents").click()
+    await expect(page.locator(".agents-view")).to_be_visible()
+    assert await name.evaluate(whole)
 
 
 async def test_a_room_without_agents_says_what_to_install(room: MockRoom, open_page: OpenPage) -> None:

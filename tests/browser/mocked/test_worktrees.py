@@ -84,7 +84,7 @@ async def test_whom_a_merge_sets_back_is_said_before_it(room: MockRoom, open_pag
     await page.route("**/api/landing/plan*", answer)
     await dialog.get_by_test_id("merge-land").click()
     landing = page.get_by_test_id("land-dialog")
-    await expect(landing).to_contain_text("Policy: tests")
+    await expect(landing).to_contain_text("What tests it: tests")
     back = landing.get_by_test_id("plan-sets-back")
     await expect(back).to_contain_text(["This sets CLAUDE back: it will conflict", "This sets GEMINI back"])
     await page.keyboard.press("Escape")

@@ -30,12 +30,12 @@ class Front:
     """A desk with a person before it, and what was said."""
 
     def __init__(self, store: Store) -> None:
-        self.live, self.clock, self._store = Live(), Clock(), store
+        self.live, self.clock, self.store = Live(), Clock(), store
         self.desk = PermissionBroker(store, self.live, clock=self.clock)
 
     async def said(self) -> list[tuple[str, Mapping[str, Any]]]:
         """The notices of the room, oldest first."""
-        return [(notice.body, notice.meta) for notice in await notices(self._store)]
+        return [(notice.body, notice.meta) for notice in await notices(self.store)]
 
     async def begin(self, timeout_s: float = 60.0, request: PermissionRequest = REQUEST) -> Any:
         before = len(self.desk.pending)
@@ -104,6 +104,19 @@ async def test_a_turn_that_ends_takes_its_request_back(front: Front) -> None:
         asking.cancel()
         await asyncio.gather(asking, return_exceptions=True)
     assert front.desk.pending == [] and not front.desk.answer(one.id, YES, "ann")
+
+
+async def test_a_number_is_never_used_again(front: Front) -> None:
+    with front.live.here("ann"):
+        await front.desk.ask(REQUEST, timeout_s=0.01)
+        front.desk = PermissionBroker(front.store, front.live)  # as after a restart
+        asking = await front.begin()
+        (one,) = front.desk.pending
+        assert one.number == 2 and "/allow p2" in (await front.said())[-1][0]
+        with pytest.raises(Refusal, match="no open permission request"):
+            front.desk.find("p1")
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
 
 
 async def test_clients_are_told_of_each_change(front: Front) -> None:
@@ -190,6 +203,16 @@ async def office(store: Store) -> AsyncIterator[tuple[Office, PermissionBroker, 
         yield office, desk, live
 
 
+async def asked(desk: PermissionBroker) -> asyncio.Task[PermissionAnswer]:
+    asking = asyncio.create_task(desk.ask(REQUEST, timeout_s=60))
+
+    async def waits() -> bool:
+        return bool(desk.pending)
+
+    await until(waits)
+    return asking
+
+
 async def test_people_answer_by_commands(office: tuple[Office, PermissionBroker, Live]) -> None:
     one, desk, live = office
     with live.here("ann"):
@@ -198,8 +221,7 @@ async def test_people_answer_by_commands(office: tuple[Office, PermissionBroker,
             ("/deny #2", NO, "ann refuses ALPHA"),
             ("/allow #3 1", ALWAYS, "ann allows ALPHA"),
         ):
-            asking = asyncio.create_task(desk.ask(REQUEST, timeout_s=60))
-            await asyncio.sleep(0)
+            asking = await asked(desk)
             answer = await one.answer_to(await one.post(body))
             assert told in answer.body
             assert await asking == PermissionAnswer(option, "ann")
@@ -211,8 +233,7 @@ async def test_a_line_in_the_transcript_allows_nothing(office: tuple[Office, Per
     """An agent may write such a line with `echo`, and so allow itself what it asks for."""
     one, desk, live = office
     with live.here("ann"):
-        asking = asyncio.create_task(desk.ask(REQUEST, timeout_s=60))
-        await asyncio.sleep(0)
+        asking = await asked(desk)
         refused = await one.answer_to(await one.post("/allow #1", verified=False))
         assert "lifts a guard" in refused.body and len(desk.pending) == 1
         wrong = await one.answer_to(await one.post("/allow #1 no-id"))

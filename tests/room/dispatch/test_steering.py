@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from relay.app.attach.texts import messages_text
 from relay.log.events import Lane
 from relay.model import (
     Channel,
@@ -27,6 +28,7 @@ from relay.model import (
 from relay.room.advisory_voice import RoomVoice
 from relay.room.dispatch.roster import Roster
 from relay.room.dispatch.steering import is_urgent, told
+from relay.room.dispatch.turns import message_text
 from relay.room.journal import ledger
 from relay.store.ports import Store, Tx
 from tests.engines import BOTH
@@ -295,6 +297,18 @@ async def test_nobody_poses_as_another_in_what_is_told(store: Store) -> None:
     assert "\n[RELAY]" not in text
     mark = next(line for line in text.splitlines() if line.startswith("<<<")).removeprefix("<<<")
     assert text.count(f"{mark}>>>") == 1
+
+
+async def test_who_is_given_a_task_is_told_how_to_end_it(store: Store) -> None:
+    given = replace(
+        _message(Kind.HUMAN), body="@ALPHA t2: roof", to=("ALPHA",), meta={"given": {"number": 2}}
+    )
+    ending = "call relay's tool `complete_work` with task_id `t2`"
+    assert ending in told([given]) and ending in messages_text([given], "ALPHA")[0]
+    # Not who only reads it beside other things; and a message of an older version holds it already.
+    assert ending not in messages_text([given], "BETA")[0] and ending not in message_text(given)
+    before = message_text(given, indent=False, asked=True).removeprefix(f"[{given.speaker}] ")
+    assert message_text(replace(given, body=before), asked=True).count(ending) == 1
 
 
 async def test_what_the_turn_was_not_told_is_not_heard(floor: Floor) -> None:

@@ -52,14 +52,14 @@ async def test_each_turn_is_counted_in_its_hour_and_in_its_day(store: Store, zon
     )
     await turn(store, "BEN", NOON - 60, cache_write_tokens=20, output_tokens=4)
     await turn(store, "BEN", NOON, input_tokens=1, cost_usd=2.0)
-    await turn(store, "BEN", NOON - 30)  # failed before it used anything: it has no price to tell
+    await turn(store, "BEN", NOON - 30)  # nor did it tell tokens
 
     use = await store.read(lambda tx: day_use(tx, NOON))
     assert use.today == {
         "AVA": Used(turns=1, input=10, cache_read=100, output=3, usd=0.125),
-        "BEN": Used(turns=3, input=1, cache_write=20, output=4, usd=2.0, unpriced=1),
+        "BEN": Used(turns=3, input=1, cache_write=20, output=4, usd=2.0, unpriced=2),
     }
-    assert use.total == Used(4, 11, 20, 100, 7, 2.125, 1)
+    assert use.total == Used(4, 11, 20, 100, 7, 2.125, 2)
     assert len(use.hours) == 24
     assert use.hours[0] == (first, {"AVA": Used(turns=1, input=5, usd=0.5)})
     assert use.hours[-1][1]["BEN"].turns == 3

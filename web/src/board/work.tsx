@@ -5,6 +5,7 @@ import { verifications } from "../state/landing";
 import { roomNow } from "../state/locks";
 import { follow, showWorktree, taskOpen } from "../state/view";
 import { ago, amount, counted, full, receipt, span } from "../text/format";
+import { dollars } from "../text/usage";
 import { ref } from "../text/reference";
 import type { TaskWork } from "../coordination_types";
 import { Icon } from "../ui/bits";
@@ -86,7 +87,7 @@ function Cost({ of }: { of: TaskWork["cost"] }) {
     <section>
       <h3>Cost</h3>
       <p class="task-cost" data-testid="task-cost">
-        <b>${of.usd.toFixed(2)}</b>
+        <b>{dollars(of) || "no price told"}</b>
         <span>{counted(of.turns, "turn")}, {span(of.seconds * 1000)}</span>
         <span data-tip="New input and cache writes">{amount(fresh)} new</span>
         <span>{amount(of.cache_read)} cached</span>

@@ -41,7 +41,15 @@ export interface Conflict {
   at: string;
 }
 
-/** With the lines around it in the file. */
+/** The lines around it in the file of one side. `line`: the number of its first; `others`: conflicts that have some of these lines. */
+export interface Around {
+  line: number;
+  above: string[];
+  below: string[];
+  others: { reference: string; lines: [number, number] }[];
+}
+
+/** With the lines around it in each file; null: not known. */
 export interface PlacedConflict extends Conflict {
-  around: { line: number; above: string[]; below: string[] } | null;
+  around: Record<"base" | "ours" | "theirs", Around | null>;
 }

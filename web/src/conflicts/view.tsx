@@ -19,9 +19,7 @@ import { Path } from "../ui/copyable";
 import { choose } from "./choosing";
 import { CodeField } from "./editor";
 import { beginWith, compared, languageOf, oursName, rowsOf, standing, steps, theirsName, type Beginning, type Row } from "./lines";
-import type { Conflict, PlacedConflict } from "./types";
-
-type Around = PlacedConflict["around"];
+import type { Around, Conflict, PlacedConflict } from "./types";
 
 /** Coloured lines, once the colours are there; null before that. */
 function useColours(text: string, language: string): readonly string[] | null {
@@ -60,14 +58,23 @@ function useMarks(box: { current: HTMLElement | null }, rows: readonly Row[], na
   }, [rows, name, coloured]);
 }
 
-function Pane(props: { side: "base" | "ours" | "theirs"; title: string; who: string | null; intent: string | null; text: string; rows: readonly Row[]; around: Around; language: string }) {
+function Pane(props: { side: "base" | "ours" | "theirs"; title: string; who: string | null; intent: string | null; text: string; rows: readonly Row[]; around: Around | null; language: string }) {
   const box = useRef<HTMLDivElement>(null);
   const colours = useColours(props.text, props.language);
   useMarks(box, props.rows, `conflict-${props.side}`, colours);
   const { around } = props;
   const first = around?.line ?? 1;
   const context = (lines: readonly string[], from: number) =>
-    lines.map((text, i) => <div key={`${from}-${i}`} class="pane-line pane-context"><span class="no">{around ? from + i : ""}</span><code>{text || " "}</code></div>);
+    lines.map((text, i) => {
+      const other = around?.others.find(({ lines: [low, high] }) => low <= from + i && from + i <= high);
+      return (
+        <div key={`${from}-${i}`} class={`pane-line pane-context ${other ? "pane-other" : ""}`}>
+          <span class="no">{from + i}</span>
+          <code>{text || " "}</code>
+          {other && (i === 0 || from + i === other.lines[0]) && <button type="button" class="link" title={`${other.reference} is about these lines`} onClick={() => showConflict(Number(other.reference.slice(1)))}>{other.reference}</button>}
+        </div>
+      );
+    });
   return (
     <section class={`pane pane-${props.side}`} aria-label={`${props.title}${props.who ? `, ${props.who}` : ""}`} data-testid={`pane-${props.side}`}>
       <header>
@@ -78,12 +85,12 @@ function Pane(props: { side: "base" | "ours" | "theirs"; title: string; who: str
         {around && context(around.above, first - around.above.length)}
         {props.rows.map((row, i) => (
           <div key={i} class={`pane-line ${row.changed ? "pane-changed" : ""}`}>
-            <span class="no">{props.side === "theirs" || !around ? "" : first + i}</span>
+            <span class="no">{around ? first + i : ""}</span>
             {colours?.[i] !== undefined ? <code data-row={i} dangerouslySetInnerHTML={{ __html: colours[i] || " " }} /> : <code data-row={i}>{row.text || " "}</code>}
           </div>
         ))}
         {!props.rows.length && <p class="pane-nothing">Nothing stands here.</p>}
-        {around && context(around.below, first + props.rows.length).map((line) => line)}
+        {around && context(around.below, first + props.rows.length)}
       </div>
     </section>
   );
@@ -92,7 +99,7 @@ function Pane(props: { side: "base" | "ours" | "theirs"; title: string; who: str
 const BEGINNINGS: readonly Beginning[] = ["ours", "theirs", "both", "base"];
 
 function One({ conflict }: { conflict: Conflict }) {
-  const [placed, setPlaced] = useState<Around>(null);
+  const [placed, setPlaced] = useState<PlacedConflict["around"] | null>(null);
   const [text, setText] = useState<string | null>(null);
   const [busy, setBusy] = useState(false);
   const [refused, setRefused] = useState("");
@@ -181,9 +188,9 @@ function One({ conflict }: { conflict: Conflict }) {
         </p>
       )}
       <div class="panes">
-        <Pane side="base" title="Both began from" who={null} intent={null} text={conflict.base} rows={baseRows} around={placed} language={language} />
-        <Pane side="ours" title={conflict.a.lane && conflict.a.lane !== conflict.into ? `${conflict.into}, by` : conflict.into} who={conflict.a.lane !== conflict.into ? conflict.a.lane : null} intent={conflict.a.intent} text={conflict.a.after} rows={ours.rows} around={placed} language={language} />
-        <Pane side="theirs" title="The branch of" who={conflict.agent} intent={conflict.b.intent} text={conflict.b.after} rows={theirs.rows} around={placed} language={language} />
+        <Pane side="base" title="Both began from" who={null} intent={null} text={conflict.base} rows={baseRows} around={placed?.base ?? null} language={language} />
+        <Pane side="ours" title={conflict.a.lane && conflict.a.lane !== conflict.into ? `${conflict.into}, by` : conflict.into} who={conflict.a.lane !== conflict.into ? conflict.a.lane : null} intent={conflict.a.intent} text={conflict.a.after} rows={ours.rows} around={placed?.ours ?? null} language={language} />
+        <Pane side="theirs" title="The branch of" who={conflict.agent} intent={conflict.b.intent} text={conflict.b.after} rows={theirs.rows} around={placed?.theirs ?? null} language={language} />
       </div>
       <div class="conflict-choices" role="group" aria-label="What is to stand there">
         {buttons.map(([choice, name, tip]) => (

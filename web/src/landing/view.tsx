@@ -166,7 +166,7 @@ function Rule({ of }: { of: Landing }) {
       </button>
       <p id="land-rule-does" class="muted">
         {of.required ? "relay refuses to merge an agent's branch directly; git itself does not." : "Anybody may also merge an agent's branch directly, which tests nothing of the others."}
-        {" "}Your own commits are not concerned.{of.required && !testsAnything(of) && !of.trouble ? " There are no policies, so what lands is not tested." : ""}
+        {" "}Your own commits are not affected.{of.required && !testsAnything(of) && !of.trouble ? " There are no policies, so what lands is not tested." : ""}
       </p>
     </div>
   );

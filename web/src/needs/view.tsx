@@ -2,8 +2,8 @@
  * What needs a person, the newest first, each with its buttons.
  *
  * Invariants: a button does what its command does. What is done leaves the list, as the room says, and not before. While the
- * pointer or the focus is in the list, no card moves by what others do: what is new waits behind a button, and what is settled
- * keeps its place.
+ * pointer moves over the list or the focus is in it, no card moves by what others do: what is new waits behind a button (what
+ * expires stands at the end), and what is settled keeps its place. After a decision the focus is on a card, never on a button.
  */
 
 import "../style/views.css";
@@ -13,7 +13,8 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { loadNeeds, needs, needsProblem } from "../state/needs";
 import { roomNow } from "../state/locks";
 import { agents, fleet } from "../state/room";
-import { agentPanel, follow, show, showAirspace } from "../state/view";
+import { agentPanel, follow, overlay, show, showAirspace, taskOpen } from "../state/view";
+import { readRef } from "../text/reference";
 import { ago, counted, full, instant, span } from "../text/format";
 import type { Need, NeedAction } from "../types";
 import { api } from "../api_views";
@@ -34,7 +35,8 @@ async function open(need: Need): Promise<void> {
     agentPanel.value = at;
     return;
   }
-  await follow(at);
+  const task = readRef(at);
+  if (await follow(at) && task?.thing === "t") taskOpen.value = task.number;
 }
 
 /** What was printed in an agent's worktree, where its row is. */
@@ -48,19 +50,32 @@ function About({ names }: { names: string }) {
   return <>{names.split(" and ").map((name, i) => <span key={name}>{i > 0 && <span class="muted"> and </span>}<Who name={name} /></span>)}</>;
 }
 
-/** Gives what puts the focus where it was, once its button is gone: to the same card, the next one, or the heading. */
+/** Gives what keeps the focus in the list, once its button is gone: on the same card, the next one, or the heading. Never on a button, which a second press of the key would decide. */
 function keepFocus(card: HTMLElement): () => void {
   const view = card.closest("section")!;
   const at = [...card.parentElement!.children].indexOf(card);
   const had = card.contains(document.activeElement);
   return () => {
     if (!had || document.activeElement !== document.body) return;
-    const cards = view.querySelectorAll(".needs > li");
-    (cards[Math.min(at, cards.length - 1)]?.querySelector("button") ?? view.querySelector("h2"))?.focus();
+    const cards = view.querySelectorAll<HTMLElement>(".needs > li > article");
+    (cards[Math.min(at, cards.length - 1)] ?? view.querySelector("h2"))?.focus();
   };
 }
 
-function Card({ need, gone, own }: Placed & { own: Set<string> }) {
+/** The keys of the list: j and k to the next card and the one before. */
+function onKey(event: KeyboardEvent): void {
+  const step = { j: 1, k: -1 }[event.key];
+  if (!step || event.ctrlKey || event.metaKey || event.altKey || overlay.value !== "none" || document.querySelector("dialog[open]")) return;
+  if (/^(INPUT|TEXTAREA|SELECT)$/.test((event.target as HTMLElement).tagName)) return;
+  const cards = [...document.querySelectorAll<HTMLElement>(".needs > li > article")];
+  const at = cards.findIndex((card) => card.contains(document.activeElement));
+  const next = cards[at < 0 ? (step > 0 ? 0 : cards.length - 1) : at + step];
+  if (!next) return;
+  event.preventDefault();
+  next.focus();
+}
+
+function Card({ need, gone, late, own }: Placed & { own: Set<string> }) {
   const [busy, setBusy] = useState(false);
   const [asks, setAsks] = useState<NeedAction | null>(null);
   const [refused, setRefused] = useState("");
@@ -84,8 +99,8 @@ function Card({ need, gone, own }: Placed & { own: Set<string> }) {
   const ends = instant(need.ends_at);
   const way = opens(need);
   return (
-    <li ref={place}>
-      <article class={`need ${gone ? "need-gone" : kind.urgent ? "need-urgent" : ""}`} tabIndex={-1} data-testid={gone ? "need-gone" : "need"} data-need={need.id} data-kind={need.kind} aria-label={`${kind.name}: ${need.about}`}>
+    <li ref={place} class={late ? "need-late" : ""}>
+      <article class={`need ${gone ? "need-gone" : kind.urgent ? "need-urgent" : ""}`} tabIndex={-1} data-testid={gone ? "need-gone" : "need"} data-need={need.id} data-kind={need.kind} aria-label={`${kind.name}: ${need.about}`} onKeyDown={(event) => { if (event.key === "Enter" && event.target === event.currentTarget && way) void open(need); }}>
         <header>
           <span class="need-kind"><Icon name={kind.icon} size={15} /> {kind.name}</span>
           <h3><About names={need.about} /></h3>
@@ -128,8 +143,8 @@ function Card({ need, gone, own }: Placed & { own: Set<string> }) {
   );
 }
 
-/** Milliseconds in which the pointer comes from the list to the button above it. */
-const WAY = 400;
+/** Milliseconds in which the pointer comes from the list to the button above it; and after which one that has not moved only rests there. */
+const WAY = 400, RESTS = 15_000;
 
 /** The list as it is shown, and what is new and not in it yet, which `bring` takes in. `over`: where the pointer holds the list. */
 function useCalm(all: readonly Need[]): { shown: readonly Placed[]; fresh: number; own: Set<string>; over: Record<string, () => void>; list: { current: HTMLUListElement | null }; bring: () => void } {
@@ -138,7 +153,7 @@ function useCalm(all: readonly Need[]): { shown: readonly Placed[]; fresh: numbe
   const point = (here: boolean): void => {
     clearTimeout(leaves.current);
     if (here) setOver(true);
-    else leaves.current = setTimeout(() => setOver(false), WAY);
+    leaves.current = setTimeout(() => setOver(false), here ? RESTS : WAY);
   };
   const [inside, setInside] = useState(false);
   const [, again] = useState(0);
@@ -178,11 +193,15 @@ function useCalm(all: readonly Need[]): { shown: readonly Placed[]; fresh: numbe
     brought.current = true;
     again((count) => count + 1);
   };
-  return { shown, fresh, own: own.current, over: { onPointerEnter: () => point(true), onPointerLeave: () => point(false) }, list, bring };
+  return { shown, fresh, own: own.current, over: { onPointerMove: () => point(true), onPointerLeave: () => point(false) }, list, bring };
 }
 
 export default function NeedsView() {
-  useEffect(() => void loadNeeds(), []);
+  useEffect(() => {
+    void loadNeeds();
+    document.addEventListener("keydown", onKey);
+    return () => document.removeEventListener("keydown", onKey);
+  }, []);
   const [asksHow, setAsksHow] = useState(false);
   const all = needs.value;
   const away = (fleet.value?.members ?? []).filter((member) => member.state === "away").map((member) => member.name);
@@ -200,7 +219,7 @@ export default function NeedsView() {
         {away.length > 0 && <p class="muted needs-away" role="status">{away.join(" and ")} cannot be reached: what agents there ask for, and whether they are silent, is not known.</p>}
         {needsProblem.value && <p class="problem" role="alert"><Words text={needsProblem.value} /></p>}
         {shown.length > 0 ? (
-          <ul class="needs" ref={list} {...over}>{shown.map(({ need, gone }) => <Card key={need.id} need={need} gone={gone} own={own} />)}</ul>
+          <ul class="needs" ref={list} {...over}>{shown.map((one) => <Card key={one.need.id} {...one} own={own} />)}</ul>
         ) : !needsProblem.value && (
           <div class="empty" data-testid="needs-empty"><h2>Nothing needs you</h2><p>Collisions, questions, approvals and whatever else waits for a person come here, each with what you can do about it.</p></div>
         )}

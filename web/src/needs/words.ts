@@ -26,6 +26,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
   exploration: { name: "Variants", icon: "route" },
   held: { name: "Talk is held", icon: "stop" },
   not_landed: { name: "Did not land", icon: "landing" },
+  settled: { name: "Settled", icon: "check" },
   setup_failed: { name: "Setup failed", icon: "branch" },
   app_ended: { name: "App ended", icon: "play" },
 };
@@ -35,27 +36,33 @@ export const kindOf = (need: Need): Kind => KINDS[need.kind] ?? { name: need.kin
 /** The word for the way to what it is about; "" = there is none. */
 export function opens(need: Need): string {
   if (!need.ref) return "";
-  const words: Readonly<Record<string, string>> = { collision: "Evidence", approval: "Difference", conflict: "Both sides", failed_agent: "Log", budget: "Agent", silent: "Log", permission: "Agent", not_landed: "Landing", setup_failed: "Agent", app_ended: "Agent", exploration: "Compare", task: "Task", answered: "Task" };
+  const words: Readonly<Record<string, string>> = { collision: "Evidence", approval: "Difference", conflict: "Both sides", failed_agent: "Log", budget: "Agent", silent: "Log", permission: "Agent", not_landed: "Landing", settled: "Both sides", setup_failed: "Agent", app_ended: "Agent", exploration: "Compare", task: "Task", answered: "Task" };
   return words[need.kind] ?? "Show";
 }
 
-/** A need in the list; `gone`: it is settled, and keeps its place. */
+/** A need in the list; `gone`: it is settled, and keeps its place; `late`: it expires, so it came to the end of a list that stands still. */
 export interface Placed {
   need: Need;
   gone: boolean;
+  late?: boolean;
 }
+
+/** Is it decided without a person when its time is over? A spent budget is only free again then. */
+const expires = (need: Need): boolean => need.ends_at !== null && need.kind !== "budget";
 
 /**
  * What is shown, behind what was shown before. `held`: a person is in the list, so every card keeps its place, and what is new
- * is only counted. What the person settles (`own`) leaves at once.
+ * is only counted, but what expires. What the person settles (`own`) leaves at once.
  */
 export function merged(before: readonly Placed[], all: readonly Need[], held: boolean, own: ReadonlySet<string>): { shown: readonly Placed[]; fresh: number } {
   const now = new Map(all.map((need) => [need.id, need]));
   const kept = before.flatMap((one): Placed[] => {
     const need = now.get(one.need.id);
-    return need ? [{ need, gone: false }] : own.has(one.need.id) ? [] : [{ need: one.need, gone: true }];
+    return need ? [{ ...one, need, gone: false }] : own.has(one.need.id) ? [] : [{ need: one.need, gone: true }];
   });
   if (!held || !kept.some((one) => !one.gone)) return { shown: all.map((need) => ({ need, gone: false })), fresh: 0 };
   const there = new Set(kept.map((one) => one.need.id));
-  return { shown: kept, fresh: all.filter((need) => !there.has(need.id)).length };
+  const fresh = all.filter((need) => !there.has(need.id));
+  const late = fresh.filter(expires).map((need): Placed => ({ need, gone: false, late: true }));
+  return { shown: [...kept, ...late], fresh: fresh.length - late.length };
 }

@@ -1,7 +1,7 @@
 /** The composer's button for files, and what is pasted or dropped into it. */
 
 import { useRef, useState } from "preact/hooks";
-import { IconButton } from "../ui/bits";
+import { IconButton, toast } from "../ui/bits";
 
 /** The files of a drop. */
 export const filesOf = (data: DataTransfer | null): File[] => [...(data?.files ?? [])];
@@ -23,6 +23,7 @@ export function useFiles(insert: (text: string) => void): { busy: boolean; take:
     void import("./upload")
       .then(({ upload }) => upload(files))
       .then((text) => { if (text) insert(text); })
+      .catch(() => toast("The file was not sent: the connection may be down. Try again.", { tone: "problem" }))
       .finally(() => setBusy(false));
   };
   return { busy, take };

@@ -7,12 +7,15 @@ import { warningsOf } from "./airspace";
 import { isOver } from "../landing/over";
 import { entryOfAgent, newest } from "./landing";
 import { needs } from "./needs";
-import { agents, streams, tasks } from "./room";
+import { agents, entryNow, streams, tasks } from "./room";
 import { worktreeFor, worktrees } from "./worktrees";
 import { ref } from "../text/reference";
 
 /** What somebody asked for, without the names that it begins with. */
-export const askedFor = (text: string): string => text.replace(/^(?:\s*@[\w-]+[,:]?)+\s*/, "") || text;
+const askedFor = (text: string): string => text.replace(/^(?:\s*@[\w-]+[,:]?)+\s*/, "") || text;
+
+/** What a turn was asked for: the room tells it once, and its author may have deleted it since. */
+export const turnAsked = (message: string, asked: { text: string }): string => (entryNow(message)?.meta.deleted ? "deleted" : askedFor(asked.text));
 
 /** The last tool of its turn, as its stream says it, else as the room does. */
 export function toolOf(agent: Agent): string {

@@ -74,6 +74,9 @@ export function cycle(message: string): Signal<Cycle | null> {
 
 const byId = new Map<string, Entry>();
 export const entryOf = (id: string): Entry | undefined => byId.get(id);
+const amended = signal(0);
+/** An entry as it is now: who shows it is drawn anew when its author changes or deletes it. */
+export const entryNow = (id: string): Entry | undefined => (amended.value, byId.get(id));
 /** The number of the newest entry that this page has seen. */
 export const newestNumber = (): number => newest;
 let newest = 0;
@@ -140,6 +143,7 @@ function recall(entries: readonly Entry[]): void {
 export function amend(changed: readonly Entry[]): void {
   const now = new Map(changed.filter((entry) => byId.has(entry.id)).map((entry) => [entry.id, entry]));
   for (const [id, entry] of now) byId.set(id, entry);
+  amended.value++;
   const anew = (held: readonly Entry[]): readonly Entry[] => (held.some((e) => now.has(e.id)) ? held.map((e) => now.get(e.id) ?? e) : held);
   const t = timeline.value;
   timeline.value = { ...t, entries: anew(t.entries), stash: anew(t.stash) };

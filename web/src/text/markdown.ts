@@ -298,10 +298,14 @@ export function renderMarkdown(text: string, bareNumbers: typeof numbers = "mess
   return made;
 }
 
+/** What an entry says, in one line; "deleted" where its author deleted it. */
+export const inOneLine = (entry: { body: string; meta: { deleted?: unknown } }, length: number): string => (entry.meta.deleted ? "deleted" : plainLine(entry.body, length));
+
 /** One line of plain text for quotes and notices. */
 export function plainLine(text: string, length = 140): string {
   const line = text
     .slice(0, length * 4)
+    .replace(/!?\[([^[\]\n]*)\]\([^()\s]*\)/g, "$1")
     .replace(/^ {0,3}(?:#{1,6}\s|>\s?)/gm, "")
     .replace(/```[\w-]*|^[|:\s-]+$/gm, " ")
     .replace(/`|\*\*|~~/g, "")

@@ -6,7 +6,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api_views";
 import { locks } from "../state/locks";
 import { agents, away, dispatcher, now, workers } from "../state/room";
-import { askedFor, taskLine, toolOf } from "../state/glance";
+import { taskLine, toolOf, turnAsked } from "../state/glance";
 import { permissions } from "../state/permissions";
 import { usage } from "../state/usage";
 import { visitors } from "../state/visitors";
@@ -152,8 +152,8 @@ function Facts({ agent }: { agent: Agent }) {
       {agent.running && (
         <>
           {agent.running.asked ? (
-            <button type="button" class="link now-on asked" data-testid="asked" aria-label={`${agent.away ? "what it was working on" : "what it is working on"}, ${agent.running.asked.by}: ${askedFor(agent.running.asked.text)}`} onClick={() => void showEntry(agent.running!.message_id)}>
-              {agent.running.asked.by}: {askedFor(agent.running.asked.text)}
+            <button type="button" class="link now-on asked" data-testid="asked" aria-label={`${agent.away ? "what it was working on" : "what it is working on"}, ${agent.running.asked.by}: ${turnAsked(agent.running.message_id, agent.running.asked)}`} onClick={() => void showEntry(agent.running!.message_id)}>
+              {agent.running.asked.by}: {turnAsked(agent.running.message_id, agent.running.asked)}
             </button>
           ) : <button type="button" class="link now-on" onClick={() => void showEntry(agent.running!.message_id)}>{agent.away ? "what it was working on" : "what it is working on"}</button>}
           {toolOf(agent) && <p class="detail doing-tool mono">{toolOf(agent)}</p>}

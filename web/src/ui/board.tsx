@@ -275,7 +275,7 @@ export default function BoardView() {
           }}
         >
           <Icon name="plus" />
-          <input value={title} onInput={(e) => setTitle(e.currentTarget.value)} placeholder="Add a task" aria-label="Add a task" data-testid="add-task" />
+          <input value={title} onInput={(e) => setTitle(e.currentTarget.value)} onKeyDown={(e) => { if (e.key === "Escape") e.currentTarget.blur(); }} placeholder="Add a task" aria-label="Add a task" data-testid="add-task" />
         </form>
         <button type="button" class="button small" onClick={() => void undo()} data-testid="undo"><Icon name="undo" size={14} /> Undo</button>
       </header>

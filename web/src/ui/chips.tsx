@@ -1,7 +1,7 @@
 /** The agents over the views of a phone. */
 
 import "../style/chips.css";
-import { askedFor, standing, taskLine, waitsFor } from "../state/glance";
+import { standing, taskLine, turnAsked, waitsFor } from "../state/glance";
 import { now, workers } from "../state/room";
 import { agentPanel } from "../state/view";
 import { counted } from "../text/format";
@@ -12,7 +12,7 @@ import { Last, NeedsMark } from "./doing";
 
 const rank = (agent: Agent): number => {
   const kind = standing(agent.name)?.kind;
-  if (waitsFor(agent.name) || kind === "collides" || kind === "conflicts") return 0;
+  if (waitsFor(agent.name) || kind === "collides" || kind === "conflicts" || agent.breaker.state === "open") return 0;
   return agent.running ? 1 : kind === "ready" ? 2 : 3;
 };
 
@@ -34,7 +34,7 @@ export default function AgentChips() {
               <NeedsMark name={agent.name} />
               <span class={`chip-line ${state === "ready" && stands ? `stands-${stands.kind}` : ""}`}>{line}</span>
             </span>
-            {agent.running?.asked && !agent.away && <span class="chip-doing">{askedFor(agent.running.asked.text)}</span>}
+            {agent.running?.asked && !agent.away && <span class="chip-doing">{turnAsked(agent.running.message_id, agent.running.asked)}</span>}
             {!agent.running && (taskLine(agent) ? <span class="chip-doing">{taskLine(agent)}</span> : <Last agent={agent} />)}
             {agent.running && (stands?.kind === "collides" || stands?.kind === "conflicts") && <span class={`chip-doing stands-${stands.kind}`}>{stands.text}</span>}
             {agent.queued > 0 && <span class="offscreen">, {counted(agent.queued, "message")} queued</span>}

@@ -59,7 +59,7 @@ export function Composer({ thread }: { thread?: Entry }) {
     if (!focused && !text) return;
     void loadCommands();
     // Cut off from the room one writes all the same.
-    import("../text/completion").then((all) => (offers.value = all), () => undefined);
+    import("../text/completion").then((all) => (offers.value = all)).catch(() => undefined);
   }, [focused]);
   // Before the next paint: a page that is reloaded at once has it too.
   useLayoutEffect(() => memory.set(draft, text || null), [text]);

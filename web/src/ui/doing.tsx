@@ -1,7 +1,7 @@
 /** One agent in a line or two: what it does, how its branch stands, what it cost today. */
 
 import "../style/glance.css";
-import { askedFor, standing, taskLine, toolOf, waitsFor } from "../state/glance";
+import { standing, taskLine, toolOf, turnAsked, waitsFor } from "../state/glance";
 import { now } from "../state/room";
 import { usage } from "../state/usage";
 import { agentPanel, landingOf, phone, showReview } from "../state/view";
@@ -30,9 +30,10 @@ export function Doing({ agent }: { agent: Agent }) {
   const turn = agent.running;
   if (turn && !agent.away) {
     const tool = toolOf(agent);
+    const asked = turn.asked && turnAsked(turn.message_id, turn.asked);
     return (
       <>
-        {turn.asked && <span class="doing" data-testid={`doing-${agent.name}`} data-tip={`${turn.asked.by}: ${turn.asked.text}${tool ? `\n${tool}` : ""}`}>{askedFor(turn.asked.text)}</span>}
+        {turn.asked && <span class="doing" data-testid={`doing-${agent.name}`} data-tip={`${turn.asked.by}: ${asked}${tool ? `\n${tool}` : ""}`}>{asked}</span>}
         <Alarm name={agent.name} />
         {tool && <span class="doing-tool mono" data-testid={`tool-${agent.name}`}>{tool}</span>}
       </>
@@ -52,9 +53,10 @@ export function Doing({ agent }: { agent: Agent }) {
 export function Last({ agent }: { agent: Agent }) {
   const last = agent.last;
   if (!last) return null;
+  const asked = turnAsked(last.message_id, last.asked);
   return (
-    <span class="doing doing-last" data-testid={`last-${agent.name}`} data-tip={`${last.asked.by}: ${last.asked.text}`}>
-      <span>Last: {askedFor(last.asked.text)}</span><span>, {ago(last.at, now.value)}</span>
+    <span class="doing doing-last" data-testid={`last-${agent.name}`} data-tip={`${last.asked.by}: ${asked}`}>
+      <span>Last: {asked}</span><span>, {ago(last.at, now.value)}</span>
     </span>
   );
 }

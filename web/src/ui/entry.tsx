@@ -5,10 +5,10 @@ import { aboutTasks } from "../state/board";
 import { askedIn } from "../state/handoffs";
 import { discard, sendAgain, type Outgoing } from "../state/outbox";
 import { copyText, personName } from "../state/prefs";
-import { entryOf, now, type Stream } from "../state/room";
+import { entryNow, entryOf, now, type Stream } from "../state/room";
+import { inOneLine } from "../text/markdown";
 import { callComposer, replyTo, showEntry } from "../state/view";
 import { amount, clock, full, span } from "../text/format";
-import { plainLine } from "../text/markdown";
 import { ref } from "../text/reference";
 import { WasGiven } from "../memory/given";
 import { EntryActions, EntryText, Replies } from "../rooms/row";
@@ -42,14 +42,14 @@ export function continues(previous: Entry | undefined, entry: Entry): boolean {
 }
 
 function Quote({ id }: { id: string }) {
-  const quoted = entryOf(id);
+  const quoted = entryNow(id);
   return (
     <button type="button" class="quote" onClick={() => void showEntry(id)} data-testid="quote" style={quoted ? hued(quoted.speaker) : undefined}>
       <Icon name="reply" size={12} />
       {quoted ? (
         <>
           <b>{quoted.speaker}</b>
-          <span>{plainLine(quoted.body, 110) || "(empty)"}</span>
+          <span>{inOneLine(quoted, 110) || "(empty)"}</span>
         </>
       ) : (
         <span>an earlier message</span>

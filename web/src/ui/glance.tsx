@@ -4,10 +4,11 @@ import "../style/glance.css";
 import { openAdvisories } from "../state/airspace";
 import { readyToLand } from "../state/glance";
 import { needs } from "../state/needs";
-import { workers } from "../state/room";
+import { now, workers } from "../state/room";
 import { usage } from "../state/usage";
 import { show, showAirspace } from "../state/view";
 import { said, short } from "../text/usage";
+import { health } from "./agents";
 import { Icon } from "./bits";
 
 /** One line over the transcript; what there is nothing of is not said. */
@@ -16,7 +17,7 @@ export function Glance() {
   // What waits for somebody is said once.
   const collisions = openAdvisories.value.filter((one) => !(waiting.length === 1 && waiting[0]!.ref === one.id));
   const ready = readyToLand.value;
-  const working = workers.value.filter((agent) => agent.running && !agent.away).length;
+  const working = workers.value.filter((agent) => health(agent, now.value) === "working").length;
   const used = usage.value?.total;
   const spent = used ? short(used) : "";
   if (!waiting.length && !collisions.length && !ready.length && !working && !spent) return null;

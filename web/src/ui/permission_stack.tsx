@@ -1,14 +1,15 @@
 /** What waits for leave, as cards that stand over whatever view is open. */
 
 import { permissions } from "../state/permissions";
-import { agentPanel } from "../state/view";
+import { agentPanel, view } from "../state/view";
 import { Lazy } from "./lazy";
 
 const card = () => import("./permissions").then((all) => ({ default: all.PermissionCard }));
 
 /** Over every view, at the corner. */
 export function PermissionStack() {
-  // In its agent's panel a request stands already.
+  // In the inbox, and in its agent's panel, a request stands already.
+  if (view.value === "needs") return null;
   const list = permissions.value.filter((request) => request.agent !== agentPanel.value);
   return (
     <div class="asks-stack" role="region" aria-label="Permission requests">

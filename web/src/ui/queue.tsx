@@ -3,10 +3,10 @@
 import "../style/views.css";
 import { useEffect, useState } from "preact/hooks";
 import { api } from "../api";
-import { away, entryOf, jobs, now, numberOf } from "../state/room";
+import { away, entryNow, jobs, now, numberOf } from "../state/room";
 import { jobFocus, showEntry } from "../state/view";
 import { ago, instant, receipt, span } from "../text/format";
-import { plainLine } from "../text/markdown";
+import { inOneLine, plainLine } from "../text/markdown";
 import { ref } from "../text/reference";
 import type { Job, JobState } from "../types";
 import { attempt, hued, tell } from "./bits";
@@ -72,7 +72,8 @@ export default function QueueView() {
             <tbody>
               {rows.map((job) => {
                 const read = receipt(job, at, (id) => numberOf(all.get(id)?.message_id ?? ""), away.value.find((one) => one.name === job.agent));
-                const message = entryOf(job.message_id);
+                const message = entryNow(job.message_id);
+                const deleted = message ? message.meta.deleted : job.asked?.text === "deleted";
                 return (
                   <tr key={job.id} tabIndex={-1} data-job={job.id} data-testid="job" data-state={job.state}>
                     <td class="mono muted">{ref("j", job.id)}</td>
@@ -80,7 +81,7 @@ export default function QueueView() {
                     <td><span class={`state state-${read.tone}`} data-tip={read.detail} tabIndex={0}>{job.state === "skipped" ? "skipped" : read.label}</span></td>
                     <td class="about">
                       <button type="button" class="link" onClick={() => void showEntry(job.message_id)}>
-                        {message ? <><span class="mono">{ref("m", message.number)}</span> {plainLine(message.body, 80)}</> : job.asked ? <><span class="mono">{ref("m", job.asked.number)}</span> {plainLine(job.asked.text, 80)}</> : "show the message"}
+                        {message ? <><span class="mono">{ref("m", message.number)}</span> {inOneLine(message, 80)}</> : job.asked ? <><span class="mono">{ref("m", job.asked.number)}</span> {plainLine(job.asked.text, 80)}</> : "show the message"}
                       </button>
                       {job.reason && <small>{plainLine(job.reason, 240)}</small>}
                     </td>
@@ -88,7 +89,7 @@ export default function QueueView() {
                     <td class="num">{took(job, at)}</td>
                     <td class="num muted">{ago(job.created_at, at)}</td>
                     <td class="act">
-                      {["dead", "failed", "skipped"].includes(job.state) && (
+                      {!deleted && ["dead", "failed", "skipped"].includes(job.state) && (
                         <button type="button" class="button small" onClick={() => void tell(api.retry(job.id))}>Retry</button>
                       )}
                     </td>

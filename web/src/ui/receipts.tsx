@@ -23,7 +23,7 @@ const GLYPH: Record<Tone, string> = {
   folded: "⤷",
 };
 
-function ReceiptChip({ job }: { job: Job }) {
+function ReceiptChip({ job, deleted }: { job: Job; deleted: boolean }) {
   // Only what counts time follows the clock; the rest is drawn once.
   const ticking = job.state === "active" || job.state === "failed" || job.state === "pending";
   const read = receipt(job, ticking ? now.value : 0, folding, ticking ? away.value.find((one) => one.name === job.agent) : undefined);
@@ -46,7 +46,7 @@ function ReceiptChip({ job }: { job: Job }) {
           {body}
         </span>
       )}
-      {(job.state === "dead" || job.state === "failed" || job.state === "skipped") && (
+      {!deleted && (job.state === "dead" || job.state === "failed" || job.state === "skipped") && (
         <button
           type="button"
           class="receipt-act"
@@ -132,11 +132,11 @@ export function Receipts({ entry }: { entry: Entry }) {
   const all = receiptsOf(entry.id).value;
   const { decision, folded, deciding, held } = standing(entry, cycle(entry.id).value, all);
   const list = (COMMAND.test(entry.body) && !entry.meta.steer) || entry.meta.decision?.action === "steward" ? all.filter((job) => job.state !== "done") : all;
-  if (!list.length && !decision && !deciding && !folded && !held) return null;
+  if (!list.length && (!decision || entry.meta.deleted) && !deciding && !folded && !held) return null;
   return (
     <div class="outcome">
       {deciding && <span class="routing" data-testid="routing">deciding who answers…</span>}
-      {decision && <DecisionChip entry={entry} decision={decision} />}
+      {decision && !entry.meta.deleted && <DecisionChip entry={entry} decision={decision} />}
       {folded && (
         <button type="button" class="receipt receipt-folded folded-note" data-testid="folded" onClick={() => void showEntry(folded)}>
           ⤷ folded into {numberOf(folded) ? ref("m", numberOf(folded)!) : "a later message"}
@@ -153,7 +153,7 @@ export function Receipts({ entry }: { entry: Entry }) {
       {list.length > 0 && (
         <ul class="receipts" aria-label="Receipts">
           {list.map((job) => (
-            <ReceiptChip key={job.id} job={job} />
+            <ReceiptChip key={job.id} job={job} deleted={!!entry.meta.deleted} />
           ))}
         </ul>
       )}

@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { ApiError, besideLink, linkCommand, linkPlaced } from "../api";
 import { api } from "../api_views";
 import { askName, nameProblem, personName, setName } from "../state/prefs";
+import { composerCall } from "../state/view";
 import { outbox, sendAgain } from "../state/outbox";
 import { Icon, Layer, Words } from "./bits";
 import { Copyable } from "./copyable";
@@ -63,6 +64,7 @@ export function NameDialog() {
           const refused = nameProblem.value !== null;
           setName(name.trim());
           if (refused) sendAgain();
+          if (first) requestAnimationFrame(() => { composerCall.value += 1; }); // when the dialog has gone
         }}
       >
         <h2>{problem ? "That name is taken" : first ? "Who are you?" : "Your name"}</h2>

@@ -2,9 +2,9 @@
 
 import { useState } from "preact/hooks";
 import { send } from "../state/outbox";
-import { agents, entryOf, jobs, numberOf } from "../state/room";
+import { inOneLine } from "../text/markdown";
+import { agents, entryNow, entryOf, jobs, numberOf } from "../state/room";
 import { showEntry } from "../state/view";
-import { plainLine } from "../text/markdown";
 import { ref } from "../text/reference";
 import type { Heard } from "../types";
 import { hued, Icon } from "./bits";
@@ -15,13 +15,13 @@ export function HeardList({ heard }: { heard: readonly Heard[] }) {
   return (
     <ul class="heard" aria-label="Heard while it worked" data-testid="heard">
       {heard.map((one) => {
-        const entry = entryOf(one.message);
+        const entry = entryNow(one.message);
         return (
           <li key={one.message}>
             <button type="button" class="quote" onClick={() => void showEntry(one.message)} style={hued(one.speaker)}>
               <Icon name="reply" size={12} />
               <b>{one.speaker || "the room"}</b>
-              <span>{entry ? plainLine(entry.body, 90) : one.number ? ref("m", one.number) : "a message"}</span>
+              <span>{entry ? inOneLine(entry, 90) : one.number ? ref("m", one.number) : "a message"}</span>
             </button>
             <small>{one.after ? `heard after ${one.after}` : "heard in the turn"}</small>
           </li>

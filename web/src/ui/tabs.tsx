@@ -110,7 +110,7 @@ function TabLink({ tab, onGo }: { tab: Tab; onGo?: () => void }) {
 /** Views that stay in the side bar when the agents need its height. */
 const FIRST: ReadonlySet<View> = new Set(["room", "needs", "board", "agents", "airspace", "worktrees"]);
 /** Agents that the side bar has room for beside all views. */
-const FEW = 5;
+const FEW = 4;
 
 export function Tabs() {
   const [all, setAll] = useState(false);

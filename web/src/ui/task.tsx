@@ -69,7 +69,7 @@ function Depends({ task }: { task: Task }) {
   };
   return (
     <Editable name="tasks that it depends on" text={needs.map((need) => ref("t", need.number)).join(" ")} hint="t3 t5" save={put} testid="task-depends">
-      {needs.length ? <span class="needs">{needs.map((need) => <Needs key={need.id} {...need} />)}</span> : <span class="muted">nothing</span>}
+      {needs.length ? <span class="task-needs">{needs.map((need) => <Needs key={need.id} {...need} />)}</span> : <span class="muted">nothing</span>}
     </Editable>
   );
 }
@@ -78,7 +78,7 @@ function Files({ task }: { task: Task }) {
   const files = task.files ?? [];
   return (
     <Editable name="files" text={files.join("\n")} hint="One path or pattern a line: src/app.py, docs/**" lines={3} save={(text) => save(task, { files: text.split("\n").map((line) => line.trim()).filter(Boolean) })} testid="task-files">
-      {files.length ? <span class="needs">{files.map((path) => <Path key={path} path={path} />)}</span> : <span class="muted">none named</span>}
+      {files.length ? <span class="task-needs">{files.map((path) => <Path key={path} path={path} />)}</span> : <span class="muted">none named</span>}
     </Editable>
   );
 }

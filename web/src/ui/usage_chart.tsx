@@ -11,6 +11,9 @@ type Measure = "dollars" | "tokens";
 const of = (used: Used, measure: Measure): number => (measure === "dollars" ? used.usd : fresh(used) + used.output);
 const shown = (value: number, measure: Measure): string => (measure === "dollars" ? `$${value.toFixed(2)}` : amount(value));
 
+/** Where no price was told there is no "$0.00". */
+const inTable = (used: Used, measure: Measure): string => (measure === "dollars" ? dollars(used) || "not told" : shown(of(used, measure), measure));
+
 /** Height of the bars, in the units of the picture. */
 const HIGH = 64;
 
@@ -55,7 +58,7 @@ export function UsageChart() {
             <caption>By hour</caption>
             <thead><tr><th>Hour</th>{names.map((name) => <th key={name}>{name}</th>)}</tr></thead>
             <tbody>
-              {use.hours.filter((_, at) => sums[at]! > 0).map((hour) => <tr key={hour.at}><th>{clock(hour.at)}</th>{names.map((name) => <td key={name}>{hour.agents[name] ? shown(of(hour.agents[name], measure), measure) : ""}</td>)}</tr>)}
+              {use.hours.filter((_, at) => sums[at]! > 0).map((hour) => <tr key={hour.at}><th>{clock(hour.at)}</th>{names.map((name) => <td key={name}>{hour.agents[name] ? inTable(hour.agents[name], measure) : ""}</td>)}</tr>)}
             </tbody>
           </table>
         </figure>

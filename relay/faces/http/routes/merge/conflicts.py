@@ -6,6 +6,7 @@ sees it. Agents' keys answer by the tool `resolve`, and nothing here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from aiohttp import web
@@ -14,15 +15,18 @@ from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.parsing import Query, bad
 from relay.faces.http.requests.reader import RequestReader, only_person
-from relay.git.run import GitError
+from relay.git.run import Git, GitError
+from relay.git.trial_merge import ConflictPart
 from relay.merge.resolution import answers, journal
 from relay.merge.resolution.journal import AskedConflict
+from relay.merge.text.lines import place_of, rows_with_ends
 from relay.model.actions import Resolve
 from relay.room.person_actions import PersonActions
 from relay.store.ports import Store
 
 #: Lines above and below a conflict that are shown with it.
 AROUND = 4
+_SIDES = ("base", "ours", "theirs")
 _NUMBER = "{number:[cC]?[0-9]{1,9}}"
 
 
@@ -41,9 +45,10 @@ class ConflictRoutes:
         ]
 
     async def one(self, request: web.Request) -> web.Response:
-        """A conflict as `GET /api/conflicts` has it, with `around`: `{line, above, below}`, the number of its first
-        line in the main branch's file and up to 4 lines above and below it, null where that is not known. 404 for a
-        number that is none."""
+        """A conflict as `GET /api/conflicts` has it, with `around`: `{base, ours, theirs}`, each `{line, above,
+        below, others}` of its own file, null where that is not known: the number of the conflict's first line, up to
+        4 lines above and below it, and the other conflicts that have some of these, `{reference, lines: [first,
+        last]}`. 404 for a number that is none."""
         Query(request)
         number = int(request.match_info["number"].lstrip("cC"))
         asked = await self._store.read(lambda tx: journal.conflict(tx, number))
@@ -65,31 +70,58 @@ class ConflictRoutes:
         action = Resolve(int(request.match_info["number"].lstrip("cC")), choice, agent, checked)
         return answer((await self._actions.act(action, by=self._reader.speaker(request, body))).as_json())
 
-    async def _around(self, asked: AskedConflict) -> dict[str, Any] | None:
-        part, question = asked.part, asked.question
-        sides = (
-            (question.ours_at, part.ours, part.places[1]),
-            (question.theirs_at, part.theirs, part.places[2]),
-        )
-        main = self._registry.main
-        commit, lines, place = next((side for side in sides if side[1]), ("", "", None))
-        if main is None or not lines:
-            return None
+    async def _around(self, asked: AskedConflict) -> dict[str, Any]:
+        part, question, main = asked.part, asked.question, self._registry.main
+        if main is None or part.whole:
+            return dict.fromkeys(_SIDES)
         git = self._registry.scratch.git(main)
-        try:
-            text = (await git.run("cat-file", "blob", f"{commit}:{part.path}")).out.decode("utf-8")
-        except (GitError, UnicodeDecodeError):
-            return None
-        found = [at for at in _starts(text) if text.startswith(lines, at)]
-        if place is not None:
-            found = [at for at in found if text.count("\n", 0, at) + 1 == place[0]]
-        if len(found) != 1:
-            return None
-        above, below = text[: found[0]].split("\n")[:-1], text[found[0] + len(lines) :].split("\n")
-        below = below[:-1] if below[-1:] == [""] else below
-        return {"line": len(above) + 1, "above": above[-AROUND:], "below": below[:AROUND]}
+        beside = [
+            other
+            for other in await self._store.read(journal.newest)
+            if other.part.path == part.path
+            and other.question.agent == question.agent
+            and other.state != journal.GONE
+            and other.number != asked.number
+        ]
+        base = await git.maybe("merge-base", question.ours_at, question.theirs_at)
+        found = dict[str, Any]()
+        for side, commit in enumerate((base, question.ours_at, question.theirs_at)):
+            rows = None if commit is None else await _rows(git, commit, part.path)
+            found[_SIDES[side]] = None if rows is None else _placed(rows, part, side, beside)
+        return found
 
 
-def _starts(text: str) -> list[int]:
-    """Where its lines begin."""
-    return [0, *(at + 1 for at, sign in enumerate(text) if sign == "\n")]
+async def _rows(git: Git, commit: str, path: str) -> list[str] | None:
+    """The lines of a file, with their ends; None: it is not there, or no text."""
+    try:
+        return rows_with_ends((await git.run("cat-file", "blob", f"{commit}:{path}")).out.decode("utf-8"))
+    except (GitError, UnicodeDecodeError):
+        return None
+
+
+def _placed(
+    rows: list[str], part: ConflictPart, side: int, beside: Sequence[AskedConflict]
+) -> dict[str, Any] | None:
+    """A side's lines around the conflict, of its own file; None: its place there is not known."""
+    span = _span(rows, part, side)
+    if span is None:
+        return None
+    first, last = span
+    low, high = max(0, first - AROUND), min(len(rows), last + AROUND)
+    others = [
+        {"reference": other.name, "lines": [at[0] + 1, at[1]]}
+        for other in beside
+        if (at := _span(rows, other.part, side)) and at[0] < at[1] and at[0] < high and at[1] > low
+    ]
+    above, below = ([row.rstrip("\n") for row in some] for some in (rows[low:first], rows[last:high]))
+    return {"line": first + 1, "above": above, "below": below, "others": others}
+
+
+def _span(rows: list[str], part: ConflictPart, side: int) -> tuple[int, int] | None:
+    """Where the lines of a conflict stand in a side's file: from 0, without the last. The file is what counts: a
+    place at which it says something else is none."""
+    lines, place = rows_with_ends((part.base, part.ours, part.theirs)[side]), part.places[side]
+    if place is None:
+        return place_of(rows, lines, (), ()) if lines else None
+    span = place[0] - 1, place[1]
+    return span if rows[slice(*span)] == lines else None
