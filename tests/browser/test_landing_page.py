@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -169,6 +170,9 @@ async def test_the_queue_shows_what_is_tested_and_why_one_is_put_out(place: Plac
         await place.verified(number, "passed")
     ann = await come("ann", place.room)
     page = ann.page
+    # Whoever reads the branch sees how its tests ended, beside what lands it.
+    await page.evaluate("location.hash = '#/review?of=AVA'")
+    await expect(page.locator(".rv-ways").get_by_test_id("vmark")).to_have_text(re.compile(r"v\d.*passed"))
     await ann.go("landing")
     await expect(page.get_by_test_id("no-landing")).to_be_visible()
     await expect(page.get_by_test_id("landing-summary")).to_have_text("nothing in the queue, 3 policies")

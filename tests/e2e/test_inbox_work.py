@@ -135,7 +135,7 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
     assert (await act(room, (await comes(room, "approval"))["id"], "approve"))["success"]
     # What is decided is to be landed still.
     settled = await comes(room, "settled")
-    assert (await act(room, settled["id"], "later"))["success"]
+    assert settled["id"] == "decided:c1" and (await act(room, settled["id"], "later"))["success"]
     await eventually(lambda: nothing(room), "the inbox is empty")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Locator, Page, Route, expect
 
 from scripts.bench import airspace_scenes as scenes
 from scripts.bench.mock_airspace import new_worktree
@@ -70,6 +70,28 @@ async def test_whom_a_merge_sets_back_is_said_before_it(room: MockRoom, open_pag
     await expect(dialog).to_contain_text("This sets CLAUDE back: it will conflict with main in src/cart.py")
     await expect(dialog).to_contain_text("This sets GEMINI back")
     await expect(dialog).to_contain_text("Better merge CLAUDE first")
+    # So does the dialog that lands it; of several, only those behind it are set back.
+    plan = [
+        {"agent": tree["agent"], "branch": tree["branch"], "merges": "clean", "collides": tree["collides"]}
+        | {"files": ["src/cart.py"], "policies": ["tests"], "needs_approval": False, "why": ""}
+        for tree in room.air.trees
+    ]
+    shown = [plan[1]]
+
+    async def answer(route: Route) -> None:
+        await route.fulfill(json={"plan": shown})
+
+    await page.route("**/api/landing/plan*", answer)
+    await dialog.get_by_test_id("merge-land").click()
+    landing = page.get_by_test_id("land-dialog")
+    await expect(landing).to_contain_text("What tests it: tests")
+    back = landing.get_by_test_id("plan-sets-back")
+    await expect(back).to_contain_text(["This sets CLAUDE back: it will conflict", "This sets GEMINI back"])
+    await page.keyboard.press("Escape")
+    shown[:] = plan
+    await row(page, "CODEX").get_by_test_id("merge").click()
+    await dialog.get_by_test_id("merge-land").click()
+    await expect(back).to_contain_text(["This sets CODEX back", "This sets GEMINI back"])
 
 
 async def test_the_diff_is_read_as_text(room: MockRoom, open_page: OpenPage) -> None:
@@ -394,5 +416,5 @@ async def test_a_verdict_is_shown_as_one_of_the_files_that_were_tested(
     dialog = page.get_by_test_id("merge-dialog")
     await expect(dialog.get_by_test_id("merge-tests")).to_contain_text("Its tests failed (v7).")
     await expect(dialog.get_by_test_id("merge-land")).to_have_class(re.compile(r"\bprimary\b"))
-    await expect(dialog.get_by_test_id("merge-now")).to_have_text("Merge all the same")
+    await expect(dialog.get_by_test_id("merge-now")).to_have_text("Merge anyway")
     await expect(dialog.get_by_test_id("merge-now")).not_to_have_class(re.compile(r"\bprimary\b"))

@@ -4,7 +4,9 @@ import { useEffect, useState } from "preact/hooks";
 import { ApiError } from "../api";
 import { api } from "../api_views";
 import { landing, loadLanding } from "../state/landing";
+import { setsBack } from "../state/merging";
 import { show } from "../state/view";
+import { worktreeFor } from "../state/worktrees";
 import "../style/landing.css";
 import "../style/worktrees.css";
 import { counted } from "../text/format";
@@ -15,7 +17,8 @@ import type { MergeMethod } from "../worktree_types";
 import type { Planned } from "./types";
 import { testsAnything } from "./words";
 
-function Row({ of }: { of: Planned }) {
+/** `before`: what lands before it, and is not set back by it. */
+function Row({ of, before }: { of: Planned; before: readonly Planned[] }) {
   const merge = landing.value?.merge_test ? ["the merge test"] : [];
   const tests = [...of.policies, ...merge];
   return (
@@ -23,6 +26,7 @@ function Row({ of }: { of: Planned }) {
       <p class="plan-head"><Who name={of.agent} /> <code>{of.branch}</code>{of.member && <span class="muted"> at {of.member}</span>}</p>
       {of.files.length > 0 && <p>{counted(of.files.length, "file")}: <Paths of={of.files} /></p>}
       {of.why ? <p class="plan-why">Not now: <Words text={of.why} />.</p> : tests.length ? <p>What tests it: {tests.join(", ")}.</p> : <p class="plan-untested">It lands as <b>not tested</b>: no policy covers it.</p>}
+      {!of.why && setsBack({ into: worktreeFor(of.agent)?.into, collides: of.collides.filter((hit) => !before.some((one) => !one.why && one.agent === hit.agent)) }).map((line) => <p key={line} class="plan-warn" data-testid="plan-sets-back"><Words text={line} /></p>)}
       {!of.why && of.needs_approval && <p>A person has to approve it.</p>}
     </li>
   );
@@ -65,7 +69,7 @@ export function LandDialog({ agents, squash = false, onClose }: { agents: readon
       {!plan && !problem && <p class="muted" role="status">Looking at the branches…</p>}
       {problem && <p class="problem" role="alert"><Words text={problem} /></p>}
       {plan && !plan.length && <p>No agent has work that could land.</p>}
-      {plan && plan.length > 0 && <ul class="land-plan">{plan.map((row) => <Row key={row.agent} of={row} />)}</ul>}
+      {plan && plan.length > 0 && <ul class="land-plan">{plan.map((row, at) => <Row key={row.agent} of={row} before={plan.slice(0, at)} />)}</ul>}
       <div class="segments" role="group" aria-label="How it lands">
         <button type="button" aria-pressed={method === "merge"} onClick={() => setMethod("merge")} data-tip="A merge commit with the branch's own commits" data-testid="land-merge">Merge</button>
         <button type="button" aria-pressed={method === "squash"} onClick={() => setMethod("squash")} data-tip="One commit of everything; the branch as it was is kept aside" data-testid="land-squash">Squash</button>

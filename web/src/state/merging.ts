@@ -42,7 +42,7 @@ export function mergeSentence(tree: Told): string {
 }
 
 /** Whom a merge of it sets back. */
-export function setsBack(tree: Told): string[] {
+export function setsBack(tree: Pick<Told, "into" | "collides">): string[] {
   const into = tree.into ?? "the main branch";
   return (tree.collides ?? []).map((hit) => `This sets ${hit.agent} back: it will conflict with ${into} in ${fewPaths(hit.paths.map((path) => `\`${path}\``))}, and has to merge ${into} into its branch.`);
 }

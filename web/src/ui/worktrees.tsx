@@ -125,7 +125,7 @@ function MergeDialog({ tree, onClose, onLand }: { tree: Worktree; onClose: () =>
         {state === "refused" && !only && <button type="button" class="button" onClick={() => { setChoice(null); setState("asks"); }} data-testid="merge-again">Look again</button>}
         {state === "refused" && failed && !only && <button type="button" class="button danger" onClick={() => void merge(true)} data-testid="merge-untested">Merge although the tests fail</button>}
         {state !== "refused" && !only && asks(tree) && <button type="button" class="button primary" disabled={state === "merging"} onClick={() => void ask()} data-testid="merge-ask">Settle the conflict</button>}
-        {state !== "refused" && !only && !asks(tree) && <button type="button" class={`button ${doubtful ? "" : "primary"}`} disabled={state === "merging" || !choice} onClick={() => void merge()} data-testid="merge-now">{state === "merging" ? "Merging…" : doubtful ? "Merge all the same" : "Merge"}</button>}
+        {state !== "refused" && !only && !asks(tree) && <button type="button" class={`button ${doubtful ? "" : "primary"}`} disabled={state === "merging" || !choice} onClick={() => void merge()} data-testid="merge-now">{state === "merging" ? "Merging…" : doubtful ? "Merge anyway" : "Merge"}</button>}
       </div>
     </Layer>
   );
