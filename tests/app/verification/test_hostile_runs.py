@@ -23,15 +23,18 @@ pytestmark = pytest.mark.usefixtures("tmux_folder")
 GETS_AWAY = (
     "import os, signal, sys, time\n"
     "def away():\n"
+    "    said, says = os.pipe()\n"
     "    if os.fork() == 0:\n"
     "        os.setsid()\n"
     "        if os.fork() == 0:\n"
     "            signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
     "            signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
     "            os.write(1, b'away\\n')\n"
+    "            os.write(says, b'x')\n"
     "            time.sleep(600)\n"
     "        os._exit(0)\n"
     "    os.wait()\n"
+    "    os.read(said, 1)\n"  # it may begin later than its parent ends
 )
 REPORT = '<testsuite tests="2"><testcase name="a"/><testcase name="b"/></testsuite>'
 
