@@ -203,9 +203,15 @@ async def unanswered(
         ended, ref = job.ended_at or job.created_at, references.message(message.number)
         how = "could not answer" if job.state is JobState.DEAD else "did not answer"
         text = f"It {how} {ref} of {flat(message.speaker)}: “{short(message.body, 80)}”"
-        text += f". Why: {short(job.error)}" if job.error else ""
+        text += _why(job)
         found.append(Need(f"job:{job.id}", Kind.UNANSWERED, ended, job.agent, sentence(text), buttons, ref))
     return found
+
+
+def _why(job: Job) -> str:
+    """Of then: that its budget is spent, and until when, may not be so any more."""
+    error = "its budget was spent" if job.error_class == "budget" else job.error
+    return f". Why: {short(error)}" if error else ""
 
 
 def _many(name: str, missed: Sequence[tuple[Job, Message]]) -> Need:
@@ -214,7 +220,7 @@ def _many(name: str, missed: Sequence[tuple[Job, Message]]) -> Need:
     refs = [references.message(message.number) for _, message in missed]
     rest = count - MOST_APART
     text = f"It has not answered {count} messages: {', '.join(refs[:MOST_APART])} and {rest} more"
-    text += f". Why not the newest: {short(newest.error)}" if newest.error else ""
+    text += _why(newest)
     typed = f"jobs:{name}"
     buttons = (
         NeedAction("retry", "Try all again", actions.RetryAll(name)),
