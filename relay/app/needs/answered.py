@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from relay.airspace.worktrees.lifecycle import CHANGED, DISCARDED, MERGED, RESTORED, TAKEN_BACK
 from relay.app.needs.need import Kind, Need, NeedAction
@@ -14,6 +14,7 @@ from relay.model import Board, BoardTask, actions, references
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job, JobState, message_of_row
 from relay.store.ports import Tx
+from relay.verification import present
 from relay.verification.verification import State
 
 #: Characters of a title, and digits of a commit.
@@ -26,11 +27,14 @@ _VERDICTS = {
     State.FAILED: "its tests failed",
     State.ERROR: "its tests could not run",
 }
+_NO_SUCCESS = (State.FAILED, State.ERROR)
 
 
-async def answered_tasks(tx: Tx, board: Board, questions: Collection[str]) -> list[Need]:
+async def answered_tasks(
+    tx: Tx, board: Board, questions: Collection[str], trees: Mapping[str, str]
+) -> list[Need]:
     """Tasks that were given to an agent, which has answered the message and has not ended the task. `questions`:
-    answers (`m17`) of which another need says that they ask something."""
+    answers (`m17`) of which another need says that they ask something; `trees`: of `present.of_work`."""
     found = []
     for task in await board.list(tx):
         if task.given_to is None:
@@ -44,7 +48,7 @@ async def answered_tasks(tx: Tx, board: Board, questions: Collection[str]) -> li
         title = short(task.title, MOST_TITLE)
         stands, bad = ("", False)
         if message_of_row(row).meta.get("worktree"):  # it changed something
-            stands, bad = await _stands(tx, task, done)
+            stands, bad = await _stands(tx, task, done, trees)
         text = f"{agent} has answered {task.ref} “{title}” ({references.message(row['number'])})"
         text += f"; {stands}. Is it done?" if stands else ". Is it done?"
         id = f"answered:{task.ref}"
@@ -60,16 +64,23 @@ async def answered_tasks(tx: Tx, board: Board, questions: Collection[str]) -> li
     return found
 
 
-async def _stands(tx: Tx, task: BoardTask, done: Job) -> tuple[str, bool]:
-    """What became of the change that the answer of this job made: whether it landed, or what its newest verification
-    says, "" = neither is known. And whether it is no success."""
+async def _stands(tx: Tx, task: BoardTask, done: Job, trees: Mapping[str, str]) -> tuple[str, bool]:
+    """What became of the change that the answer of this job made: whether it landed, or what the verifications say of
+    the agent's work as it stands, "" = neither is known. And whether it is no success."""
     if commit := await _landed(tx, done.agent, done.ended_at or done.created_at):
         return f"landed as {commit[:DIGITS]}", False
+    here = {done.agent: trees[done.agent]} if done.agent in trees else {}
+    if (standing := (await present.of_work(tx, here)).get(done.agent)) and standing.of.state in _VERDICTS:
+        if not standing.present:
+            said = standing.said or f"It was changed since {standing.of.name}."
+            return f"{said[0].lower()}{said[1:]}".rstrip("."), True
+        return f"{_VERDICTS[standing.of.state]} ({standing.of.name})", standing.of.state in _NO_SUCCESS
+    # Its worktree is not here.
     jobs = {done.id} | ({done.folded_into} if done.folded_into is not None else set())
     newest = next(iter(await verifications_of(tx, task, jobs)), None)
     if newest is None or newest.state not in _VERDICTS:
         return "", False
-    return f"{_VERDICTS[newest.state]} ({newest.name})", newest.state in (State.FAILED, State.ERROR)
+    return f"{_VERDICTS[newest.state]} ({newest.name})", newest.state in _NO_SUCCESS
 
 
 async def _landed(tx: Tx, agent: str, since: float) -> str:

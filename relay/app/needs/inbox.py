@@ -80,7 +80,9 @@ class NeedsInbox:
             *agents,
             *await found.unanswered(tx, members, [need.about for need in agents], self._board, now),
             *await found.tasks(tx, self._board),
-            *await answered_tasks(tx, self._board, {need.ref for need in questions}),
+            *await answered_tasks(
+                tx, self._board, {need.ref for need in questions}, self.desk.trees() if self.desk else {}
+            ),
             *questions,
             *found.silent(self._working(), self._settings.current.room.silent_after_s, now),
             *await work.handoff_needs(tx),

@@ -181,6 +181,13 @@ class WorktreeDesk:
             for worktree, record in zip(worktrees, known, strict=True)
         }
 
+    def trees(self) -> dict[str, str]:
+        """By agent, the tree that stands in its worktree, empty where nothing of it is to land."""
+        known = self._registry.worktrees.values()
+        return {
+            each.name: each.work.snapshot.tree if each.work.records else "" for each in known if each.work
+        }
+
     def summary(self) -> dict[str, Any]:
         """`{commands, disk}` of all of them. `commands`: which are configured."""
         now = self.setups.current
