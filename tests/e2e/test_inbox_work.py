@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from pathlib import Path
 
 from tests.e2e.conftest import Open
 from tests.e2e.test_handoffs import DEVELOPER, RECEIVER, handoffs
@@ -94,6 +95,13 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
     )
     assert names(done) == ["again", "done", "later"]
     assert done["text"] in (await room.relay("inbox")).out
+    # A verdict is of the files that were tested.
+    rows = (await room.get("/api/worktrees"))["worktrees"]
+    by_hand = Path(next(row["path"] for row in rows if row["agent"] == "BEN")) / "note.txt"
+    by_hand.write_text("by hand\n")
+    await says(room, "answered:t1", r".*; its tests failed \(v\d+\), and it was changed since\. Is it done")
+    by_hand.unlink()
+    await says(room, "answered:t1", r".*; its tests failed \(v\d+\)\. ")
     await room.post("/land @BEN")
     out = await comes(room, "not_landed")
     assert (out["about"], names(out)) == ("BEN", ["land", "later"])

@@ -359,7 +359,9 @@ async def _give(
     """To whom what this job was about can be given: a person's message, or the task that it gave. To nobody who has
     it already, and never what another agent has begun."""
     message = await _message(tx, job)
-    if message is None or message.kind != "human" or "claims" in message.meta or await taken_over(tx, job):
+    if message is None or message.kind != "human" or await taken_over(tx, job):
+        return ()
+    if "claims" in message.meta or "deleted" in message.meta:
         return ()
     given, what, title = message.meta.get("given"), references.message(message.number), message.body
     if isinstance(given, dict):
