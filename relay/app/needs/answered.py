@@ -14,6 +14,7 @@ from relay.model import Board, BoardTask, actions, references
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job, JobState, message_of_row
 from relay.store.ports import Tx
+from relay.verification import journal as verifications
 from relay.verification import present
 from relay.verification.verification import State
 
@@ -67,8 +68,14 @@ async def answered_tasks(
 async def _stands(tx: Tx, task: BoardTask, done: Job, trees: Mapping[str, str]) -> tuple[str, bool]:
     """What became of the change that the answer of this job made: whether it landed, or what the verifications say of
     the agent's work as it stands, "" = neither is known. And whether it is no success."""
-    if commit := await _landed(tx, done.agent, done.ended_at or done.created_at):
-        return f"landed as {commit[:DIGITS]}", False
+    commit, at = await _landed(tx, done.agent, done.ended_at or done.created_at)
+    if commit:
+        # A merge tests nothing.
+        newest = await verifications.newest_of_agent(tx, done.agent, present.MOST)
+        before = present.of_tree([each for each in newest if each.at <= at], "")
+        bad = before is not None and before.of.state in _NO_SUCCESS
+        though = f", though {_VERDICTS[before.of.state]} ({before.of.name})" if before and bad else ""
+        return f"landed as {commit[:DIGITS]}{though}", bad
     here = {done.agent: trees[done.agent]} if done.agent in trees else {}
     if (standing := (await present.of_work(tx, here)).get(done.agent)) and standing.of.state in _VERDICTS:
         if not standing.present:
@@ -77,16 +84,16 @@ async def _stands(tx: Tx, task: BoardTask, done: Job, trees: Mapping[str, str]) 
         return f"{_VERDICTS[standing.of.state]} ({standing.of.name})", standing.of.state in _NO_SUCCESS
     # Its worktree is not here.
     jobs = {done.id} | ({done.folded_into} if done.folded_into is not None else set())
-    newest = next(iter(await verifications_of(tx, task, jobs)), None)
-    if newest is None or newest.state not in _VERDICTS:
+    its = next(iter(await verifications_of(tx, task, jobs)), None)
+    if its is None or its.state not in _VERDICTS:
         return "", False
-    return f"{_VERDICTS[newest.state]} ({newest.name})", newest.state in _NO_SUCCESS
+    return f"{_VERDICTS[its.state]} ({its.name})", its.state in _NO_SUCCESS
 
 
-async def _landed(tx: Tx, agent: str, since: float) -> str:
-    """The commit by which the agent's work of that time came into the main branch, "" = it is not in it: it did not
-    land, was discarded before, or was taken back."""
-    commit, gone = "", False
+async def _landed(tx: Tx, agent: str, since: float) -> tuple[str, float]:
+    """The commit by which the agent's work of that time came into the main branch, and when (Unix seconds), "" = it
+    is not in it: it did not land, was discarded before, or was taken back."""
+    commit, at, gone = "", 0.0, False
     for event in reversed(await events.about(tx, agent, types=[CHANGED])):
         told = event.outputs
         if told["agent"] != agent or parse_iso(event.at) < since:
@@ -94,7 +101,7 @@ async def _landed(tx: Tx, agent: str, since: float) -> str:
         if told["change"] in (DISCARDED, RESTORED) and not commit:
             gone = told["change"] == DISCARDED
         elif told["change"] == MERGED and not gone:
-            commit = commit or told["commit"]
+            commit, at = (commit, at) if commit else (told["commit"], parse_iso(event.at))
         elif told["change"] == TAKEN_BACK and told.get("merge") == commit:
             commit = ""
-    return commit
+    return commit, at

@@ -121,7 +121,9 @@ def asked_in_short(speaker: str, body: str) -> dict[str, str]:
     a deleted message has no text."""
     text = body[: ASKED * 10]
     if order := _ORDERS.match(text):
-        text = _COMMENTS.sub(r"\1 on your branch", text[order.end() :])
+        text = text[order.end() :]
+        if comments := _COMMENTS.match(text):
+            text = f"{comments[1]} on your branch"
     text = _EMPHASIS.sub(r"\2", _LINE_MARK.sub("", _LINK.sub(r"\1", text)))
     line = " ".join(text.replace("`", "").split()) if body else "deleted"
     return {"by": speaker, "text": line if len(line) <= ASKED else line[: ASKED - 1] + "…"}
