@@ -418,3 +418,12 @@ async def test_a_verdict_is_shown_as_one_of_the_files_that_were_tested(
     await expect(dialog.get_by_test_id("merge-land")).to_have_class(re.compile(r"\bprimary\b"))
     await expect(dialog.get_by_test_id("merge-now")).to_have_text("Merge anyway")
     await expect(dialog.get_by_test_id("merge-now")).not_to_have_class(re.compile(r"\bprimary\b"))
+    planned = {"agent": "CLAUDE", "branch": "tw/ann/claude", "merges": "clean", "collides": []}
+    planned |= {"files": ["a.py"], "policies": ["tests"], "needs_approval": False, "why": ""}
+
+    async def answer(route: Route) -> None:
+        await route.fulfill(json={"plan": [planned]})
+
+    await page.route("**/api/landing/plan*", answer)
+    await dialog.get_by_test_id("merge-land").click()
+    await expect(page.get_by_test_id("plan-tests")).to_have_text("Its tests failed (v7).")

@@ -21,12 +21,14 @@ import { testsAnything } from "./words";
 function Row({ of, before }: { of: Planned; before: readonly Planned[] }) {
   const merge = landing.value?.merge_test ? ["the merge test"] : [];
   const tests = [...of.policies, ...merge];
+  const verdict = worktreeFor(of.agent)?.verified;
   return (
     <li class={of.why ? "plan-not" : ""} data-testid="planned" data-agent={of.agent} data-may={!of.why}>
       <p class="plan-head"><Who name={of.agent} /> <code>{of.branch}</code>{of.member && <span class="muted"> at {of.member}</span>}</p>
       {of.files.length > 0 && <p>{counted(of.files.length, "file")}: <Paths of={of.files} /></p>}
       {of.why ? <p class="plan-why">Not now: <Words text={of.why} />.</p> : tests.length ? <p>What tests it: {tests.join(", ")}.</p> : <p class="plan-untested">It lands as <b>not tested</b>: no policy covers it.</p>}
       {!of.why && setsBack({ into: worktreeFor(of.agent)?.into, collides: of.collides.filter((hit) => !before.some((one) => !one.why && one.agent === hit.agent)) }).map((line) => <p key={line} class="plan-warn" data-testid="plan-sets-back"><Words text={line} /></p>)}
+      {!of.why && verdict?.said && <p class="plan-warn" data-testid="plan-tests">{verdict.said}</p>}
       {!of.why && of.needs_approval && <p>A person has to approve it.</p>}
     </li>
   );
