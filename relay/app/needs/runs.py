@@ -8,6 +8,7 @@ from collections.abc import Collection
 from relay.app.needs.need import Kind, Need, NeedAction, later
 from relay.app.needs.words import sentence, short
 from relay.app.worktrees.desk import WorktreeDesk
+from relay.app.worktrees.record import last_lines
 from relay.base.durations import parse_iso
 from relay.model import actions
 from relay.room.dispatch.budget import DAY_S
@@ -36,6 +37,6 @@ def _need(kind: Kind, agent: str, at: float, text: str, output: str, again: Need
         NeedAction("output", "Show its output", actions.ShowOutput(agent)),
         later("Leave it", said),
     )
-    last = [line for line in output.splitlines() if line.strip()][-1:]
+    last = last_lines(output, 1)
     text = sentence(text) + (f" Its last line: {short(last[0])}" if last else "")
     return Need(id, kind, at, agent, text, buttons, agent, said=said)

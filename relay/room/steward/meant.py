@@ -53,19 +53,25 @@ async def jobs_of(tx: Tx, number: int, of: str) -> list[Job]:
 async def given_up(tx: Tx, agents: Collection[str], now: float) -> list[tuple[Job, Message]]:
     """What these agents were asked in the last day and will not answer by themselves, with its message, the newest
     first: of the last 100 jobs that ended badly, those that nobody cancelled and no other agent took over."""
-    found = []
-    for job in [Job.of_row(row) for row in await tx.all(Q.last_skips, limit=MOST_JOBS)]:
-        if job.agent not in agents or now - (job.ended_at or job.created_at) > DAY_S:
-            continue
-        if job.error_class in ("cancelled", "not_configured") or job.folded_into is not None:
-            continue
-        rows = await tx.all(Q.messages_by_ids, ids=dumps([job.message_id]))
-        if not rows or await taken_over(tx, job):
-            continue
-        message = message_of_row(rows[0])
-        if "deleted" not in message.meta:
-            found.append((job, message))
-    return found
+    jobs = [
+        job
+        for job in [Job.of_row(row) for row in await tx.all(Q.last_skips, limit=MOST_JOBS)]
+        if job.agent in agents
+        and now - (job.ended_at or job.created_at) <= DAY_S
+        and job.error_class not in ("cancelled", "not_configured")
+        and job.folded_into is None
+    ]
+    if not jobs:
+        return []
+    rows = await tx.all(Q.messages_by_ids, ids=dumps(sorted({job.message_id for job in jobs})))
+    messages = {row["id"]: message_of_row(row) for row in rows}
+    return [
+        (job, message)
+        for job in jobs
+        if (message := messages.get(job.message_id)) is not None
+        and "deleted" not in message.meta
+        and not await taken_over(tx, job)
+    ]
 
 
 async def taken_over(tx: Tx, job: Job) -> bool:
