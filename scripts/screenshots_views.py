@@ -56,7 +56,7 @@ WORK: dict[str, dict[str, tuple[dict[str, str], str]]] = {
         ),
     },
     "BEN": {
-        "off by a cent": (
+        "Round prices": (
             {
                 "src/cart.py": CART.format(".quantize(CENT)"),
                 "tests/test_cart.py": "def test_cent():\n    assert True\n",
@@ -165,6 +165,7 @@ async def views(browser: Browser, open_page: OpenPage, out: Path, folder: Path) 
         (folder / "eve.yaml").write_text("- fail: not_signed_in\n  detail: Not signed in. Run `eve login`.\n")
         in_git(folder)
         git(folder, "config", "user.name", "Ann")
+        git(folder, "config", "user.email", "ann@shop.example")
         ignored = (folder / ".gitignore").read_text().replace("*.py", "/*.py\n/policies")
         commit(
             folder,
@@ -231,16 +232,19 @@ async def _day(one: Outside) -> str:
     await one.post("/remember never mock the clock here, it hid a bug", "ann")
     await one.post("/decide use PostgreSQL because two hosts write", "bob")
     for title in (
-        "Round prices once per cart",
+        "Round prices once per cart\n\nThe cart is **off by a cent** sometimes. Round behind the sum:\n\n"
+        "- `src/cart.py`, `total()`\n- a test with three lines of 0.335",
         "Alert when checkout is over 400 ms",
         "Write down how a release is rolled back",
         "Number the invoices by year",
     ):
         await one.post(f"/task {title}", "bob")
     await one.until_said("Number the invoices")
-    await one.post("/move t1 in_progress", "bob")
     await one.post("/move t3 done", "bob")
-    await work("BEN", "the cart is off by a cent sometimes, see t1")
+    for line in ("t1 priority 2", "t1 files src/cart.py tests/test_cart.py", "t4 depends t1"):
+        await one.post(f"/task {line}", "bob")
+    await one.post("/give t1 @BEN", "bob")
+    await one.until_said("three lines of 0.335 is 1.01", speaker="BEN")
     await work("AVA", "sign-in fails for people with two accounts. Ask which one they mean")
     tokens = await work("DAN", "compare tokens in constant time")
     beside = await one.post(
