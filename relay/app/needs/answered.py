@@ -70,7 +70,9 @@ async def _stands(tx: Tx, task: BoardTask, done: Job, trees: Mapping[str, str]) 
     commit, at = await _landed(tx, done.agent, done.ended_at or done.created_at)
     if commit:
         # A merge tests nothing.
-        before = present.of_tree([each for each in await present.telling(tx, done.agent) if each.at <= at], "")
+        before = present.of_tree(
+            [each for each in await present.telling(tx, done.agent) if each.at <= at], ""
+        )
         bad = before is not None and before.of.state in _NO_SUCCESS
         though = f", though {_VERDICTS[before.of.state]} ({before.of.name})" if before and bad else ""
         return f"landed as {commit[:DIGITS]}{though}", bad

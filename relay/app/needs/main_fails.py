@@ -31,7 +31,7 @@ async def main_fails(tx: Tx, queue: Sequence[Entry], members: Collection[str]) -
     buttons = []
     if merge is not None:
         agent, commit = merge["agent"], merge["commit"][:DIGITS]
-        text += f", seen first when {flat(merge['by'])} had merged {flat(agent)}'s work ({commit})"
+        text += f", first seen after {flat(merge['by'])} merged {flat(agent)}'s work ({commit})"
         if not await _taken_back(tx, agent, merge["commit"]):
             undo = actions.TakeBackMerge(agent, merge["commit"])
             buttons.append(NeedAction("takeback", f"Take back {agent}'s merge", undo))

@@ -38,7 +38,8 @@ MOST_ENTRIES = 500
 
 async def merge_needs(tx: Tx, members: Collection[str], now: float) -> tuple[list[Need], frozenset[str]]:
     """Conflicts that wait for one of the five answers (docs/landing.md), branches that did not land, and a main
-    branch that fails its tests. Also the agents whose being set back is part of these, or is decided: no other need says that."""
+    branch that fails its tests. Also the agents whose being set back is part of these, or is decided: no other need
+    says that."""
     open_ = sorted(await conflicts.newest(tx, only_open=True), key=lambda asked: asked.number)
     asked = [*open_, *(each for each in await conflicts.newest(tx) if each.state != conflicts.OPEN)]
     advisories = (await table.load_state(tx)).advisories.values()
