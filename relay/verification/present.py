@@ -11,7 +11,7 @@ Invariants:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from relay.store.ports import Tx
@@ -28,10 +28,12 @@ RELAY = "RELAY"
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The verification that speaks of an agent's work. `present`: the files are still those that were tested."""
+    """The verification that speaks of an agent's work. `present`: the files are still those that were tested. `main`:
+    by which what the work stands on fails by itself, None: that is not known of it."""
 
     of: Verification
     present: bool = True
+    main: Verification | None = None
 
     @property
     def said(self) -> str:
@@ -39,7 +41,10 @@ class Standing:
         name = self.of.name
         match self.of.state:
             case State.FAILED:
-                return f"Its tests failed ({name})" + ("." if self.present else ", and it was changed since.")
+                also = f", as those of what it stands on do ({self.main.name})" if self.main else ""
+                return (
+                    f"Its tests failed ({name}){also}{'' if self.present else ', and it was changed since'}."
+                )
             case State.PASSED if not self.present:
                 return f"It was changed since its tests passed ({name})."
             case State.ERROR:
@@ -80,7 +85,17 @@ def of_tree(newest: Sequence[Verification], tree: str) -> Standing | None:
 async def of_work(tx: Tx, trees: Mapping[str, str]) -> dict[str, Standing]:
     """By agent, what speaks of its work. `trees`: by agent, as of `of_tree`."""
     found = {agent: of_tree(await telling(tx, agent), tree) for agent, tree in trees.items()}
-    return {agent: standing for agent, standing in found.items() if standing is not None}
+    told = {agent: standing for agent, standing in found.items() if standing is not None}
+    for agent, standing in told.items():
+        if standing.of.state is State.FAILED:
+            told[agent] = replace(standing, main=await fails_below(tx, standing.of.change.base))
+    return told
+
+
+async def fails_below(tx: Tx, base: str | None) -> Verification | None:
+    """By which verification the main branch's commit that some work stands on fails by itself."""
+    failed = [each for each in await newest_of_main(tx) if each.state is State.FAILED]
+    return next((each for each in failed if base and each.change.commit == base), None)
 
 
 async def telling(tx: Tx, agent: str) -> list[Verification]:

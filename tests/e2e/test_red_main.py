@@ -18,6 +18,9 @@ WRITES = """\
 - match: break it
   write: {app.py: "BROKEN = 1\\n"}
   say: done
+- match: other again
+  write: {third.py: "x = 1\n"}
+  say: done
 - match: other
   write: {other.py: "x = 1\\n"}
   say: done
@@ -88,6 +91,12 @@ async def test_a_merge_that_makes_main_red_is_told_and_taken_back(open_room: Ope
     # Or who broke it mends it.
     assert (await room.relay("worktrees", "merge", "CLEO")).code == 0
     red = await comes(room, "main_fails")
+    await answered(room, "@DEE other again", "DEE")
+    said = await room.until_said(r"v\d+: DEE's change did not pass\.")
+    assert f"What it stands on fails by itself ({red['ref']})." in said["body"]
+    assert (
+        f", as those of what it stands on do ({red['ref']})." in (await row(room, "DEE"))["verified"]["said"]
+    )
     assert (await act(room, red["id"], "ask"))["success"]
     await ended(room, "turn", "passed", 2)
     assert red["id"] in await needs(room)

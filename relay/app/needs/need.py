@@ -65,7 +65,7 @@ _TITLES = {
     Kind.ANSWERED: "Done?",
     Kind.EXPLORATION: "Variants",
     Kind.HELD: "Talk is held",
-    Kind.MAIN_FAILS: "Main fails",
+    Kind.MAIN_FAILS: "Tests fail",
     Kind.NOT_LANDED: "Did not land",
 }
 

@@ -119,6 +119,8 @@ class Consequences:
     async def _failed(self, tx: Tx, ended: Mapping[str, Any], event: Event) -> None:
         agent, reason = str(ended["agent"]), flat(str(ended["reason"]))
         text = f"{ended['reference']}: {agent}'s change did not pass. {reason}"
+        if below := await present.fails_below(tx, ended.get("base")):
+            text += f" What it stands on fails by itself ({below.name})."
         task = None
         if ended.get("task"):
             why = f"{ended['reference']} failed: {reason}"

@@ -25,7 +25,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
   handoff: { name: "Handoff", icon: "right" },
   exploration: { name: "Variants", icon: "route" },
   held: { name: "Talk is held", icon: "stop" },
-  main_fails: { name: "Main fails", icon: "branch", urgent: true },
+  main_fails: { name: "Tests fail", icon: "branch", urgent: true },
   not_landed: { name: "Did not land", icon: "landing" },
   settled: { name: "Settled", icon: "check" },
   setup_failed: { name: "Setup failed", icon: "branch" },
