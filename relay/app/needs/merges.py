@@ -14,6 +14,7 @@ from dataclasses import replace
 from relay.airspace.advisories import table, wording
 from relay.airspace.advisories.rules.set_back import SetBack
 from relay.airspace.worktrees.lifecycle import CHANGED, DISCARDED, MERGED, TAKEN_IN
+from relay.app.needs.main_fails import main_fails
 from relay.app.needs.need import Kind, Need, NeedAction, gives_up, later
 from relay.app.needs.words import sentence, short
 from relay.base.durations import parse_iso
@@ -22,7 +23,6 @@ from relay.log import events
 from relay.merge.resolution import journal as conflicts
 from relay.merge.resolution.journal import AskedConflict
 from relay.model import actions
-from relay.model.names import listed
 from relay.room.dispatch.budget import DAY_S
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import message_of_row
@@ -37,8 +37,9 @@ MOST_ENTRIES = 500
 
 
 async def merge_needs(tx: Tx, members: Collection[str], now: float) -> tuple[list[Need], frozenset[str]]:
-    """Conflicts that wait for one of the five answers (docs/landing.md), and branches that did not land. Also the
-    agents whose being set back is part of these, or is decided: no other need says that."""
+    """Conflicts that wait for one of the five answers (docs/landing.md), branches that did not land, and a main
+    branch that fails its tests. Also the agents whose being set back is part of these, or is decided: no other need
+    says that."""
     open_ = sorted(await conflicts.newest(tx, only_open=True), key=lambda asked: asked.number)
     asked = [*open_, *(each for each in await conflicts.newest(tx) if each.state != conflicts.OPEN)]
     advisories = (await table.load_state(tx)).advisories.values()
@@ -64,7 +65,7 @@ async def merge_needs(tx: Tx, members: Collection[str], now: float) -> tuple[lis
         for agent, entry in out.items()
         if agent not in waiting and (need := _not_landed(entry, asked, can=agent in members))
     ]
-    found += _main_fails([entry for entry in queue if entry.held_on and entry.state is EntryState.WAITING])
+    found += await main_fails(tx, queue, members)
     found += await _decided(tx, asked, {*waiting, *inside, *out}, members, now)
     told = {name for name, back in backs.items() if name in waiting or _is_decided(back, asked)}
     return found, frozenset(told)
@@ -211,29 +212,6 @@ def _not_landed(entry: Entry, asked: Sequence[AskedConflict], *, can: bool) -> N
     buttons = (again, leave) if can else (leave,)
     ended = entry.ended or entry.at
     return Need(id, Kind.NOT_LANDED, ended, entry.agent, sentence(text), buttons, str(entry.number))
-
-
-def _main_fails(held: Sequence[Entry]) -> list[Need]:
-    """`held`: entries that wait because the main branch by itself fails what tests them. One need for each state of
-    that branch: nothing in the queue ends the wait."""
-    found = []
-    for on in dict.fromkeys(entry.held_on or "" for entry in held):
-        entries = [entry for entry in held if entry.held_on == on]
-        agents = [entry.agent for entry in entries]
-        verb = "wait" if len(agents) > 1 else "waits"
-        text = f"{sentence(short(entries[0].note))} {flat(listed(agents))} {verb} in the landing queue for that. "
-        text += "Mend the main branch, or land what mends it: then the queue goes on by itself."
-        out = [
-            NeedAction(f"cancel-{agent}", f"Take {agent} out of the queue", actions.TakeFromQueue(agent))
-            for agent in agents
-        ]
-        id = f"main-fails:{on[:12]}"
-        at = min(entry.began or entry.at for entry in entries)
-        buttons = (*out, later("Leave it", id))
-        found.append(
-            Need(id, Kind.NOT_LANDED, at, " and ".join(agents), text, buttons, str(entries[0].number))
-        )
-    return found
 
 
 def _why_not(entry: Entry) -> str:

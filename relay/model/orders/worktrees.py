@@ -50,3 +50,10 @@ class SetUp(OfAgent, InWorktrees, word="/setup"):
 @dataclass(frozen=True)
 class GiveUpMerge(OfAgent, InWorktrees, word="/abort"):
     """Give up the merge of the main branch that relay began in an agent's worktree."""
+
+
+@dataclass(frozen=True)
+class TakeBackMerge(OfAgent, InWorktrees, word="/takeback"):
+    """Take the merge of an agent's work back from the main branch. `commit`: the main branch's commit of it."""
+
+    commit: str
