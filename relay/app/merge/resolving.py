@@ -50,7 +50,7 @@ class ConflictService:
     async def carry_out(self, action: Any, *, by: str, source_key: str) -> str:
         """`/resolve` and `/abort`; the room's answer, as markdown. Raises Refusal."""
         if isinstance(action, GiveUpMerge):
-            return str((await self._actions.abort(action.agent, by))["reason"])
+            return str((await self._actions.abort(action.agent, by, settle=action.settle))["reason"])
         assert isinstance(action, Resolve)
         if action.conflict is not None and action.choice is None:
             return await self.show(action.conflict)
