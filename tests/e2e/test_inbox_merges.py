@@ -44,7 +44,11 @@ async def test_a_conflict_is_one_need_with_all_that_comes_of_it(started: Started
 
     await room.post("/land @BEN")
     await answer_of(room, "BEN's branch did not land")
-    parts = ("c1: BEN cannot be merged into main: in src/cart.py, total (line 2), ", "So BEN's branch did not land.", "src/cart.py (line")
+    parts = (
+        "c1: BEN cannot be merged into main: in src/cart.py, total (line 2), ",
+        "So BEN's branch did not land.",
+        "src/cart.py (line",
+    )
     clash = await eventually(lambda: one("conflict", *parts), "one need")
     assert names(clash) == [*(f"choice-{n}" for n in range(1, 6)), "abort", "update-BEN"]
     assert [need["id"] for need in json.loads((await room.relay("inbox", "--json")).out)] == [clash["id"]]
