@@ -50,7 +50,7 @@ class ConflictService:
     async def carry_out(self, action: Any, *, by: str, source_key: str) -> str:
         """`/resolve`, `/abort` and `/takeback`; the room's answer, as markdown. Raises Refusal."""
         if isinstance(action, GiveUpMerge):
-            return str((await self._actions.abort(action.agent, by))["reason"])
+            return str((await self._actions.abort(action.agent, by, settle=action.settle))["reason"])
         if isinstance(action, TakeBackMerge):
             return str((await self._actions.take_back(action.agent, by, action.commit))["reason"])
         assert isinstance(action, Resolve)

@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from relay.airspace.advisories import table, wording
+from relay.airspace.advisories.rules.advisory import asks_to_take_in
 from relay.airspace.advisories.rules.set_back import SetBack
 from relay.airspace.worktrees.lifecycle import CHANGED, DISCARDED, MERGED, TAKEN_IN
 from relay.app.needs.main_fails import main_fails
@@ -19,10 +20,12 @@ from relay.app.needs.need import Kind, Need, NeedAction, gives_up, later
 from relay.app.needs.words import sentence, short
 from relay.base.durations import parse_iso
 from relay.base.terminal_text import flat
+from relay.git.merge_state import line_ranges
 from relay.log import events
 from relay.merge.resolution import journal as conflicts
 from relay.merge.resolution.journal import AskedConflict
-from relay.model import actions
+from relay.model import Message, actions, references
+from relay.model.names import listed
 from relay.room.dispatch.budget import DAY_S
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import message_of_row
@@ -48,18 +51,14 @@ async def merge_needs(tx: Tx, members: Collection[str], now: float) -> tuple[lis
     inside = {entry.agent for entry in queue}
     out = {entry.agent: entry for entry in await _put_out(tx, inside, now)}
     found, waiting = list[Need](), set[str]()
-    idle = await _answered(tx, open_)
+    left_to = await _left_to_agents(tx, open_)
     for each in open_:
         agent = each.question.agent
         first = agent not in waiting  # what is known of the branch is said once, with its first conflict
         waiting.add(agent)
         beside = (backs.get(agent), out.get(agent)) if first else (None, None)
         clash = _conflict(each, *beside, asks=agent in members, queued=first and agent in inside)
-        text = "".join(
-            f" {flat(name)} was asked to write it, has answered, and has not settled it."
-            for name in idle.get(each.number, ())
-        )
-        found.append(replace(clash, text=clash.text + text))
+        found.append(replace(clash, text=clash.text + left_to.get(each.number, "")))
     found += [
         need
         for agent, entry in out.items()
@@ -71,25 +70,34 @@ async def merge_needs(tx: Tx, members: Collection[str], now: float) -> tuple[lis
     return found, frozenset(told)
 
 
-async def _answered(tx: Tx, open_: Sequence[AskedConflict]) -> dict[int, list[str]]:
-    """Of open conflicts, the agents that were asked to write what is to stand there, and whose last answer to that
-    settled nothing."""
+async def _left_to_agents(tx: Tx, open_: Sequence[AskedConflict]) -> dict[int, str]:
+    """Of open conflicts, which agents were asked to write what is to stand there, and whose last answer to that
+    settled nothing: " BEN has answered (m67) and not settled it."."""
     if not any(each.askees for each in open_):
         return {}
     rows = await tx.all(Q.messages_before, before=await events.last_pos(tx) + 1, limit=MOST_ENTRIES)
     said = [message_of_row(row) for row in rows]
-    replies = {(message.in_reply_to, message.speaker) for message in said if message.kind == "agent"}
-    asked = dict[tuple[int, str], str]()
-    for message in said:  # the newest first
-        for name in message.to if message.meta.get("notice") == "conflict" else ():
-            asked.setdefault((message.meta.get("conflict", 0), name), message.id)
+    replies = {(each.in_reply_to, each.speaker): each for each in said if each.kind == "agent"}
+    asked = dict[tuple[int, str], Message]()
+    for message in said:  # the newest first; one that is urgent asks people
+        if message.meta.get("notice") == "conflict" and "urgent" not in message.meta:
+            for name in message.to:
+                asked.setdefault((message.meta.get("conflict", 0), name), message)
+
+    def told(conflict: AskedConflict, name: str) -> str:
+        question = asked.get((conflict.number, name))
+        if question is None:
+            return f" {flat(name)} was asked to write it."
+        if answer := replies.get((question.id, name)):
+            return f" {flat(name)} has answered ({references.message(answer.number)}) and not settled it."
+        return f" {flat(name)} was asked to write it ({references.message(question.number)})."
+
     return {
-        each.number: [
-            name
+        each.number: "".join(
+            told(each, name)
             for name in each.askees
-            if (asked.get((each.number, name), ""), name) in replies
-            and name not in {answer["agent"] for answer in each.answers}
-        ]
+            if name not in {answer["agent"] for answer in each.answers}
+        )
         for each in open_
     }
 
@@ -162,10 +170,11 @@ def _conflict(
     """`back`, `out`: what is part of it; `asks`: its agent can be asked; `queued`: its branch is in the queue."""
     question, part = asked.question, asked.part
     agent, number, into = question.agent, asked.number, flat(question.into_name)
-    where = f", {short(part.entity, 120)}" if part.entity else ""
-    text = (
-        f"{flat(agent)} cannot be merged into {into}: in {short(part.path, 200)}{where}, {flat(part.kind)}."
-    )
+    where = short(part.path, 200) + (f", {short(part.entity, 120)}" if part.entity else "")
+    place = part.places[2]
+    if place is not None and place[0] <= place[1]:
+        where += f" ({line_ranges([place])})"
+    text = f"{asked.name}: {flat(agent)} cannot be merged into {into}: in {where}, {flat(part.kind)}."
     if back is not None:
         text += f" {sentence(wording.finds(back))}"
     if out is not None:
@@ -184,10 +193,10 @@ def _conflict(
         for choice, label in choices.items()
     ]
     if back is not None and asks:
-        label = f"Ask {agent} to merge {into} into its branch"
-        buttons.append(NeedAction(f"update-{agent}", label, actions.TakeMain((agent,))))
         if back.unsettled:
             buttons.append(gives_up(agent))
+        label = asks_to_take_in(agent, into, unsettled=back.unsettled)
+        buttons.append(NeedAction(f"update-{agent}", label, actions.TakeMain((agent,))))
     if queued:
         buttons.append(NeedAction("cancel", "Take it out of the queue", actions.TakeFromQueue(agent)))
     at = parse_iso(asked.at)

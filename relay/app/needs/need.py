@@ -116,6 +116,11 @@ def gives_up(agent: str, name: str = "abort") -> NeedAction:
     return NeedAction(name, f"Give up the merge in {agent}'s worktree", GiveUpMerge(agent))
 
 
+def settles(agent: str, name: str) -> NeedAction:
+    """The button that ends that merge, and has the room ask what is to stand there."""
+    return NeedAction(name, "Settle it yourself", GiveUpMerge(agent, settle=True))
+
+
 @dataclass(frozen=True, slots=True)
 class Need:
     """`id`: the same as long as it is the same need; `at`: since when (Unix seconds). `about`: the agents, people or

@@ -49,7 +49,13 @@ class SetUp(OfAgent, InWorktrees, word="/setup"):
 
 @dataclass(frozen=True)
 class GiveUpMerge(OfAgent, InWorktrees, word="/abort"):
-    """Give up the merge of the main branch that relay began in an agent's worktree."""
+    """Give up the merge of the main branch that relay began in an agent's worktree. `settle`: and ask the room what
+    is to stand where the two conflict."""
+
+    settle: bool = False
+
+    def line(self) -> str:
+        return f"{self.word} @{self.agent}" + " settle" * self.settle
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from relay.model import actions
 from relay.model.actions import Action
@@ -57,6 +58,15 @@ def _of_one(make: Callable[[str], Action]) -> Callable[[str, Sequence[str]], Act
     return parse
 
 
+def abort(rest: str, agents: Sequence[str]) -> Action:
+    """Raises WrongArguments."""
+    words = rest.split()
+    names = [word for word in words if word.lower().rstrip(".!") != "settle"]
+    given_up = _of_one(actions.GiveUpMerge)(" ".join(names), agents)
+    assert isinstance(given_up, actions.GiveUpMerge)
+    return replace(given_up, settle=len(names) < len(words))
+
+
 COMMANDS = (
     Command(
         "/app [@AGENT run | stop | output]",
@@ -69,10 +79,11 @@ COMMANDS = (
         "/setup @AGENT", "run the setup of an agent's worktree again", "/setup @CODEX", _of_one(actions.SetUp)
     ),
     Command(
-        "/abort @AGENT",
-        "give up the merge of the main branch that relay began in an agent's worktree; its files are kept",
-        "/abort @CODEX",
-        _of_one(actions.GiveUpMerge),
+        "/abort @AGENT [settle]",
+        "give up the merge of the main branch that relay began in an agent's worktree; its files are kept; `settle`: "
+        "then decide in the room what is to stand",
+        "/abort @CODEX settle",
+        abort,
     ),
     Command(
         "/takeback @AGENT COMMIT",
