@@ -30,7 +30,7 @@ export function taskLine(agent: Agent): string {
 }
 
 /** What of the inbox is about an agent; undefined: nothing. */
-export const waitsFor = (name: string): Need | undefined => needs.value.find((need) => need.about === name);
+export const waitsFor = (name: string): Need | undefined => needs.value.find((need) => need.about.split(" and ").includes(name));
 
 export interface Standing {
   kind: "collides" | "conflicts" | "queued" | "ready" | "changed";

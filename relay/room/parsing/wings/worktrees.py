@@ -45,6 +45,13 @@ def _of_one(make: Callable[[str], Action]) -> Callable[[str, Sequence[str]], Act
     return parse
 
 
+def set_up(rest: str, agents: Sequence[str]) -> Action:
+    """Raises WrongArguments."""
+    if chosen := agents_of(rest, agents):
+        return actions.SetUp(chosen)
+    raise WrongArguments("Say whose worktree.")
+
+
 COMMANDS = (
     Command(
         "/app [@AGENT run | stop | output]",
@@ -53,9 +60,7 @@ COMMANDS = (
         "/app @CODEX run",
         app,
     ),
-    Command(
-        "/setup @AGENT", "run the setup of an agent's worktree again", "/setup @CODEX", _of_one(actions.SetUp)
-    ),
+    Command("/setup @AGENT...", "run the setup of these agents' worktrees again", "/setup @CODEX", set_up),
     Command(
         "/abort @AGENT",
         "give up the merge of the main branch that relay began in an agent's worktree; its files are kept",
