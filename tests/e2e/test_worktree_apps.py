@@ -252,6 +252,8 @@ async def test_a_setup_that_fails_is_said_once_and_told_to_the_agent_and_run_aga
 
     await eventually(again, "a setup that succeeds", every_s=1.0)
     left = await comes(one, "setup_failed")
+    since = await one.get("/api/since?after=m1&name=ann")
+    assert set(since["failed"]) >= {"AVA's setup", "BEN's setup"}, since
     assert left["about"] == "BEN" and left["text"].startswith("The setup of its worktree failed: "), left
     # One click sets up all that are named.
     done = await one.reply_to((await one.post("/setup @AVA @BEN"))["id"], "RELAY")

@@ -248,9 +248,9 @@ class WorktreeDesk:
                     told = await self.told(agent, output=True)
             self._live.publish("worktree", told)
 
-    async def _say(self, agent: str, text: str) -> None:
-        """Whatever becomes of the message: what it is about has happened."""
-        meta = {"notice": "worktree_run", "agent": agent}
+    async def _say(self, agent: str, text: str, failed: str) -> None:
+        """`failed`: as of `Say`. Whatever becomes of the message: what it is about has happened."""
+        meta = {"notice": "worktree_run", "agent": agent, **({"failed": failed} if failed else {})}
         try:
             await self._store.write(lambda tx: ledger.say(tx, text, meta=meta))
         except (StoreError, self._store.transient, self._store.errors, OSError) as error:
