@@ -126,8 +126,14 @@ async def test_work_whose_conflicts_are_decided_is_landed_from_the_inbox(started
 
     await eventually(ended, "no merge is under way there")
     clash = await comes(room, "conflict")
-    done = await act(room, clash["id"], "choice-2")
-    assert "`/land @BEN` lands it" in done["reason"], done
+    assert (await act(room, clash["id"], "choice-1"))["success"]
+    # Who reads the branch is told that its lines are not what lands; not where they are.
+    instead = "c1 is settled: in src/cart.py, AVA's side lands there instead of the branch's lines."
+    assert (await room.get("/api/review/BEN?name=ann"))["settled"] == [instead]
+    assert instead in (await room.relay("review", "BEN", "--name", "ann")).out
+    done = await room.reply_to((await room.post("/resolve c1 2"))["id"], "RELAY")
+    assert "`/land @BEN` lands it" in done["body"], done
+    assert (await room.get("/api/review/BEN?name=ann"))["settled"] == []
     (ready,) = (await needs(room)).values()
     assert (ready["text"], names(ready)) == (
         "c1 is settled, and BEN's work is not in main yet. Land it?",

@@ -25,7 +25,6 @@ from relay.log import events
 from relay.merge.resolution import journal as conflicts
 from relay.merge.resolution.journal import AskedConflict
 from relay.model import Message, actions, references
-from relay.model.names import listed
 from relay.room.dispatch.budget import DAY_S
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import message_of_row

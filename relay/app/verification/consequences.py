@@ -142,7 +142,7 @@ class Consequences:
         if before and (before[0].state, before[0].reason) == (State.ERROR, ended["reason"]):
             return
         text = f"{ended['reference']}: {agent}'s change could not be verified. {flat(str(ended['reason']))}"
-        meta = {"notice": "verification", "verification": ended["number"], "agent": agent}
+        meta = {"notice": "verification", "verification": ended["number"], "agent": agent, "failed": "tests"}
         await ledger.say(tx, text, parents=[event.id], meta=meta)
 
     async def _before(self, tx: Tx, ended: Mapping[str, Any]) -> State | None:
@@ -165,7 +165,7 @@ class Consequences:
     async def _tell(
         self, tx: Tx, text: str, agent: str, ended: Mapping[str, Any], event: Event, *, ask: bool
     ) -> None:
-        meta = {"notice": "verification", "verification": ended["number"], "agent": agent}
+        meta = {"notice": "verification", "verification": ended["number"], "agent": agent, "failed": "tests"}
         if (await self._voice.reach(tx, [agent])).get(agent) is None:
             await ledger.say(tx, text, parents=[event.id], meta=meta)
             return

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from relay.model.orders.action import Action, OfAgent
+from relay.model.orders.action import Action, OfAgent, OfAgents
 
 
 class InWorktrees(Action):
@@ -43,8 +43,8 @@ class ShowOutput(OfAgent, InWorktrees, word="/app"):
 
 
 @dataclass(frozen=True)
-class SetUp(OfAgent, InWorktrees, word="/setup"):
-    """Run the setup of an agent's worktree once more."""
+class SetUp(OfAgents, InWorktrees, word="/setup"):
+    """Run the setup of these agents' worktrees once more."""
 
 
 @dataclass(frozen=True)

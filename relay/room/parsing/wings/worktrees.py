@@ -67,6 +67,13 @@ def abort(rest: str, agents: Sequence[str]) -> Action:
     return replace(given_up, settle=len(names) < len(words))
 
 
+def set_up(rest: str, agents: Sequence[str]) -> Action:
+    """Raises WrongArguments."""
+    if chosen := agents_of(rest, agents):
+        return actions.SetUp(chosen)
+    raise WrongArguments("Say whose worktree.")
+
+
 COMMANDS = (
     Command(
         "/app [@AGENT run | stop | output]",
@@ -75,9 +82,7 @@ COMMANDS = (
         "/app @CODEX run",
         app,
     ),
-    Command(
-        "/setup @AGENT", "run the setup of an agent's worktree again", "/setup @CODEX", _of_one(actions.SetUp)
-    ),
+    Command("/setup @AGENT...", "run the setup of these agents' worktrees again", "/setup @CODEX", set_up),
     Command(
         "/abort @AGENT [settle]",
         "give up the merge of the main branch that relay began in an agent's worktree; its files are kept; `settle`: "
