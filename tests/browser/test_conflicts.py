@@ -172,6 +172,22 @@ async def test_a_person_compares_edits_and_sends(collided: Outside, come: Come) 
     await expect(page.get_by_test_id("merge-dialog")).to_contain_text("BEN")
     await page.keyboard.press("Escape")
     await expect(page.get_by_test_id("tab-conflicts")).to_have_count(0)
+    # Who reads the branch sees where other lines land than these, and what is to be decided.
+    await page.evaluate("location.hash = '#/review?of=BEN'")
+    await expect(page.get_by_test_id("review-settled")).to_have_text(
+        "c1 is settled: in src/cart.py, what ann wrote lands there instead of the branch's lines."
+    )
+    await expect(page.get_by_test_id("review-waits")).to_contain_text(
+        "c1 and c2 are settled, and BEN's work is not in main yet. Land it?"
+    )
+    await expect(page.get_by_test_id("review-task")).to_have_text("m3 please add the tax, and read UTF-8")
+    await shot(page, "review-settled-1280-light")
+    await page.set_viewport_size({"width": 390, "height": 844})
+    await page.emulate_media(color_scheme="dark")
+    await shot(page, "review-settled-390-dark")
+    assert (found := await everywhere(page)) == [], "\n".join(found)
+    await page.emulate_media(color_scheme="light")
+    await page.set_viewport_size({"width": 1280, "height": 800})
     status, shown = await collided.ask("GET", "/api/worktrees/BEN/merge?method=merge&name=ann")
     assert status == 200, shown
     status, done = await collided.ask(

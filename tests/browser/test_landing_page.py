@@ -172,7 +172,12 @@ async def test_the_queue_shows_what_is_tested_and_why_one_is_put_out(place: Plac
     page = ann.page
     # Whoever reads the branch sees how its tests ended, beside what lands it.
     await page.evaluate("location.hash = '#/review?of=AVA'")
-    await expect(page.locator(".rv-ways").get_by_test_id("vmark")).to_have_text(re.compile(r"v\d.*passed"))
+    line = page.get_by_test_id("review-line")
+    await expect(line.get_by_test_id("vmark")).to_have_text(re.compile(r"v\d.*passed"))
+    await expect(line.get_by_test_id("review-task")).to_have_text("m1 please change it")
+    await expect(line.get_by_test_id("review-standing")).to_have_text("ready to land")
+    await expect(line.get_by_test_id("review-cost")).to_have_text("no price told today")
+    await look(page, "review-line")
     await ann.go("landing")
     await expect(page.get_by_test_id("no-landing")).to_be_visible()
     await expect(page.get_by_test_id("landing-summary")).to_have_text("nothing in the queue, 3 policies")
@@ -434,7 +439,18 @@ async def test_a_task_shows_its_verifications(place: Place, come: Come) -> None:
     await ann.go("board")
     await expect(page.get_by_test_id("task").get_by_test_id("vmark")).to_contain_text("v2 ✓passed")
     await look(page, "board-verified")
-    await page.get_by_test_id("task").click()
+    # A task in work is marked with what is verified of its agent's work, on its card and in its heading.
+    await place.room.post("/task please mend the cart")
+    await place.room.post("/give t2 @AVA")
+    await place.verified(3, "passed")
+    given = page.get_by_test_id("task").filter(has_text="please mend the cart")
+    await expect(given.get_by_test_id("vmark")).to_contain_text("v3 ✓passed")
+    await given.click()
+    heading = page.get_by_test_id("task-dialog").locator("header").first
+    await expect(heading.get_by_test_id("vmark")).to_contain_text("v3 ✓passed")
+    await look(page, "task-heading")
+    await page.keyboard.press("Escape")
+    await page.get_by_test_id("task").filter(has_text="Round once").click()
     await expect(page.get_by_test_id("task-verified")).to_contain_text("v2")
     await look(page, "task-verified")
     # The results lie over the task, and Escape leads back to it.

@@ -92,7 +92,11 @@ async def test_a_task_is_given_and_shows_what_it_led_to(tmp_path: Path) -> None:
         stands = await becomes(told, 1, status="in_progress", assignee="AVA")
         need = next(need for need in await told.get("/api/needs") if need["id"] == "answered:t1")
         assert need["kind"] == "answered"
-        assert "AVA has answered t1 “Mend the roof”" in need["text"]
+        heard = (
+            f"AVA has answered t1 “Mend the roof” (m{answer['number']}): “The roof is mended.” Is it done?"
+        )
+        assert need["text"] == heard
+        assert heard in (await order(told, "/inbox")) and heard in (await told.relay("inbox")).out
         assert [button["name"] for button in need["actions"]] == ["done", "again", "later"]
 
         # All that it led to, from one place.

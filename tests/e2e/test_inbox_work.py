@@ -28,6 +28,8 @@ WORKS = """\
 - match: secret
   write: {".env": "KEY={body}\\n"}
   say: done
+- match: look around
+  delay_s: 600
 - match: sum it
   write: {cart.py: "def total(cart):\\n    return sum(cart)  # {agent}\\n"}
   say: done
@@ -91,10 +93,15 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
     await room.post("/give t1 @BEN")
     # Its task is answered: the inbox says that its tests failed, and offers first to give it again.
     done = await says(
-        room, "answered:t1", r"BEN has answered t1 “break it” \(m\d+\); its tests failed \(v\d+\)\. "
+        room, "answered:t1", r"BEN has answered t1 “break it” \(m\d+\): “done”; its tests failed \(v\d+\)\. "
     )
     assert names(done) == ["again", "done", "later"]
     assert done["text"] in (await room.relay("inbox")).out
+    # While its agent is at work again, nobody is asked whether it is done.
+    await room.post("@BEN look around")
+    await goes(room, "answered:t1")
+    await room.post("/cancel @BEN")
+    await comes(room, "answered")
     # A verdict is of the files that were tested.
     rows = (await room.get("/api/worktrees"))["worktrees"]
     by_hand = Path(next(row["path"] for row in rows if row["agent"] == "BEN")) / "note.txt"
@@ -145,6 +152,18 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
     settled = await comes(room, "settled")
     assert settled["id"] == "decided:c1" and (await act(room, settled["id"], "later"))["success"]
     await eventually(lambda: nothing(room), "the inbox is empty")
+
+    # A merge tests nothing: what failed before is in main now, and is no success.
+    await room.post("/task break it")
+    await room.post("/give t2 @BEN")
+    await says(room, "answered:t2", r"BEN has answered t2 .*; its tests failed \(v\d+\)\. ")
+    merged = await room.relay("worktrees", "merge", "BEN", "--name", "ann")
+    assert merged.code == 0, merged.all
+    tip = git(room.folder, "rev-parse", "main")[:7]
+    done = await says(
+        room, "answered:t2", rf".*; landed as {tip}, though its tests failed \(v\d+\)\. Is it done"
+    )
+    assert names(done) == ["again", "done", "later"]
 
 
 async def test_handoffs_variants_and_talk(open_room: Open) -> None:

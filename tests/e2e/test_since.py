@@ -12,7 +12,9 @@ async def test_what_came_since_somebody_left_is_told_in_short(tmp_path: Path) ->
     folder = tmp_path / "room"
     folder.mkdir()
     (folder / "asks.yaml").write_text(ASKS)
-    async with room(folder, settings(agent("AVA", "asks.yaml"))) as told:
+    (folder / "fails.yaml").write_text("- fail: crash\n  detail: The disk is full.\n")
+    agents = (agent("AVA", "asks.yaml"), agent("CLEO", "fails.yaml"))
+    async with room(folder, settings(*agents, queue={"max_attempts": 1})) as told:
         await told.start()
         refused = await told.post("/since", "ann")
         assert "You have said nothing here before." in (await told.reply_to(refused["id"], "RELAY"))["body"]
@@ -35,6 +37,12 @@ async def test_what_came_since_somebody_left_is_told_in_short(tmp_path: Path) ->
             said = await told.post(words, "ann")
             body = (await told.reply_to(said["id"], "RELAY"))["body"]
             assert "waits for you: 1" in body and "Which of the two do you want?" in body
+        # What was not answered is told too, and counts as no answer.
+        sent = await told.post("@CLEO sort it", "ben")
+        await told.until_job(sent["id"], "CLEO", "dead")
+        came = await told.get(f"/api/since?after=m{last['number']}&name=ann")
+        assert came["failed"] == ["CLEO"] and "; failed: CLEO; waits for you: 2" in came["line"], came
+        assert [one["name"] for one in came["answers"]] == ["AVA"]
         wrong = await told.post("/since yesterday", "ann")
         assert "is no message" in (await told.reply_to(wrong["id"], "RELAY"))["body"]
         for query, status in (("after=m999", 404), ("", 400), ("after=m1&until=m2", 400)):

@@ -218,28 +218,32 @@ async def test_a_setup_that_fails_is_said_once_and_told_to_the_agent_and_run_aga
     assert "was told" not in (await one.reply_to(posted["id"], "AVA"))["body"]
     assert len([each for each in await one.entries() if "The setup of AVA's" in each["body"]]) == 1
 
-    # It needs a person, who may look and leave it; what fails anew is another need.
-    async def of_ava() -> Json | None:
-        found = (await needs(one)).values()
-        return next(
-            (each for each in found if (each["kind"], each["about"]) == ("setup_failed", "AVA")), None
+    # One command failed in both worktrees: one need, to look at and to leave. What fails anew is another.
+    async def of_both() -> Json | None:
+        found = [each for each in (await needs(one)).values() if each["kind"] == "setup_failed"]
+        return (
+            found[0] if len(found) == 1 and set(found[0]["about"].split(" and ")) == {"AVA", "BEN"} else None
         )
 
-    need = await eventually(of_ava, "a need of AVA's setup")
-    assert need["text"].startswith("The setup of its worktree failed: it ended with exit code 1."), need
+    need = await eventually(of_both, "one need of both setups")
+    first, second = need["about"].split(" and ")
+    said = f"The setup of their worktrees failed: it ended with exit code 1. {first}, last line: made for {first} "
+    assert need["text"].startswith(said), need
     assert names(need) == ["again", "output", "later"]
+    assert need["actions"][0]["label"] == f"Run the setup again for {first} and {second}"
+    assert need["actions"][0]["command"] == f"/setup @{first} @{second}"
     shown = await act(one, need["id"], "output")
-    assert "The setup of AVA (failed: it ended with exit code 1) printed:" in shown["reason"], shown
-    assert "made for AVA" in shown["reason"]
+    assert f"The setup of {first} (failed: it ended with exit code 1) printed:" in shown["reason"], shown
+    assert f"made for {first}" in shown["reason"]
     assert (await act(one, need["id"], "later"))["success"]
     await goes(one, need["id"])
 
     # What it lacked is there now; the directory of the first attempt is in the way, and that is said.
     (one.folder / ".env").write_text("SECRET=1\n")
-    ran = await one.relay("worktrees", "setup", "AVA", "--name", "ann")
+    ran = await one.relay("worktrees", "setup", first, "--name", "ann")
     assert ran.code == 1 and "The setup failed" in ran.out and "File exists" in ran.out, ran.all
-    anew = await eventually(of_ava, "it failed anew")
-    assert anew["id"] != need["id"] and "File exists" in anew["text"], anew
+    anew = await eventually(of_both, "it failed anew")
+    assert anew["id"] != need["id"] and anew["about"] == f"{second} and {first}", anew
     told["worktrees"]["setup"] = SETUP.replace("mkdir", "mkdir -p")
     one.configure(told)
 
@@ -247,8 +251,19 @@ async def test_a_setup_that_fails_is_said_once_and_told_to_the_agent_and_run_aga
         return (await one.relay("worktrees", "setup", "AVA", "--name", "ann")).code == 0
 
     await eventually(again, "a setup that succeeds", every_s=1.0)
-    await goes(one, anew["id"])
-    assert (await row(one, "AVA"))["setup"]["copied"] == [".env"]
+    left = await comes(one, "setup_failed")
+    since = await one.get("/api/since?after=m1&name=ann")
+    assert set(since["failed"]) >= {"AVA's setup", "BEN's setup"}, since
+    assert left["about"] == "BEN" and left["text"].startswith("The setup of its worktree failed: "), left
+    # One click sets up all that are named.
+    done = await one.reply_to((await one.post("/setup @AVA @BEN"))["id"], "RELAY")
+    assert [line.split(" is ")[0] for line in done["body"].splitlines()] == [
+        "The worktree of AVA",
+        "The worktree of BEN",
+    ]
+    await goes(one, left["id"])
+    for name in ("AVA", "BEN"):
+        assert (await until(one, name, "setup", "done"))["copied"] == [".env"]
 
 
 async def test_an_app_that_ends_by_itself_needs_a_person(open_room: Open) -> None:

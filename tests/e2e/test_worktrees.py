@@ -59,7 +59,7 @@ async def test_an_answer_names_what_it_changed_and_a_person_merges_it(open_room:
     told = await one.get("/api/worktrees/WRITER/diff")
     assert "+mine" in told["diff"] and not told["truncated"]
 
-    # A hand's edit of the very line is seen where who shows the branch hears of it: lines and sizes say nothing of it.
+    # A hand's edit of the very line is seen by who shows the branch: lines and sizes say nothing of it.
     async def tree() -> str:
         (air,) = (await one.get("/api/airspace"))["agents"]
         return str(air["tree"])

@@ -124,5 +124,8 @@ describe("plain lines", () => {
     expect(plainLine("![cart.png](relay-file:0011.png) **Now** [said](https://a.b/c) [x]")).toBe("cart.png Now said [x]");
     expect(inOneLine({ body: "", meta: { deleted: { at: "" } } }, 20)).toBe("deleted");
     expect(inOneLine({ body: "as it was", meta: {} }, 20)).toBe("as it was");
+    expect(inOneLine({ body: "/steer @BEN No, books are net.", meta: {} }, 40)).toBe("No, books are net.");
+    expect(inOneLine({ body: "/review @AVA 1 comment on `tw/ann/ava` at 7894a34:\n\n1. Why a list?", meta: {} }, 60)).toBe("1 comment on your branch: 1. Why a list?");
+    expect(inOneLine({ body: "/give t1 @BEN", meta: {} }, 40)).toBe("/give t1 @BEN");
   });
 });

@@ -27,6 +27,8 @@ _FENCE = re.compile(r"^ {0,3}(```|~~~).*?(?:^ {0,3}\1[`~]*[ \t]*$|\Z)", re.MULTI
 _FOOTER = re.compile(
     r"^[ \t]*[*_]{0,3}\[[^\]\n]*DECISION[^\]\n]*\][*_]{0,3}[ \t]*$", re.MULTILINE | re.IGNORECASE
 )
+#: What is said to an agent at work: its words are a request like any other.
+_STEER = re.compile(r"^\s*/steer\s+(?=@)", re.IGNORECASE)
 _TO = re.compile(r"^(?:@[\w-]+[,:]?\s+)+")
 #: The number of a task that was given: it says nothing in git.
 _TASK = re.compile(r"^t\d+: +(?=\S)")
@@ -54,11 +56,12 @@ class Asked:
     @property
     def title(self) -> str:
         """Its first words and its message; "" where they say nothing to who reads the history, as "yes"."""
-        if self.text.startswith("/"):
+        text = _STEER.sub("", self.text)
+        if text.startswith("/"):
             # Of the room's own commands only comments are a reason to change something.
-            words = "Change what a review comments on" if self.text.startswith("/review ") else ""
+            words = "Change what a review comments on" if text.startswith("/review ") else ""
         else:
-            words = _title(self.text)
+            words = _title(text)
         place = f" (m{self.message})" if self.message else ""
         return _cut(f"{words}{place}", SUBJECT) if len(words.split()) > 1 else ""
 
@@ -110,17 +113,21 @@ def proposed_message(
 
 def work_message(about: WorkSummary, commits: Sequence[BranchCommit], paths: Sequence[str]) -> str:
     """Of the commit of what stands uncommitted: what was asked since the branch's commits, which are named by what
-    was asked before. `paths`: what it changes."""
+    was asked before, and after which no second one is named so. `paths`: what it changes."""
     made = {commit.subject for commit in commits}
     since = tuple(each for each in about.requests if each.title not in made)
-    about = replace(about, requests=since or about.requests[-1:])
+    named = {_PLACE.sub("", subject) for subject in made}
+    tasks = tuple(task for task in about.tasks if _title(task) not in named)
+    # What nobody asked for anew is no answer either.
+    answer = about.answer if since or not about.requests else ""
+    about = replace(about, requests=since, tasks=tasks, answer=answer)
     return proposed_message("", True, about, [], paths, dirty=True)
 
 
 def _titles(about: WorkSummary) -> list[str]:
     """What was asked, each once, the newest first; a review is named only where nothing else is."""
     asked = [each for each in reversed(about.requests) if each.title]
-    asked.sort(key=lambda each: each.text.startswith("/"))
+    asked.sort(key=lambda each: each.text.startswith("/review "))
     return list(dict.fromkeys(each.title for each in asked))
 
 
@@ -171,7 +178,8 @@ def _title(text: str) -> str:
 def _account(answer: str, subject: str) -> str:
     """What the agent says it did, as paragraphs of short lines."""
     paragraphs: list[str] = []
-    for paragraph in re.split(r"\n\s*\n", _plain(answer)):
+    answer = _without_question(_plain(answer))
+    for paragraph in re.split(r"\n\s*\n", answer):
         lines = [
             _MENTION.sub("", line.rstrip()) for line in paragraph.strip("\n").split("\n") if line.strip()
         ]
@@ -185,6 +193,14 @@ def _account(answer: str, subject: str) -> str:
         first = _title(answer)
         text = _wrapped([_cut(first, _CHARACTERS)]) if len(first.split()) > 2 else ""
     return "" if text.rstrip(".") == subject.rstrip(".") else text
+
+
+def _without_question(text: str) -> str:
+    """Without the questions that it ends with: they are the room's, and nothing that was done."""
+    parts = re.split(r"((?<=[.!?:])\s+|\n)", text.rstrip())
+    while parts and (parts[-1].rstrip(" *_`").endswith("?") or not parts[-1].strip()):
+        parts.pop()
+    return "".join(parts)
 
 
 def _wrapped(lines: Sequence[str]) -> str:

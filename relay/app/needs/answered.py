@@ -6,20 +6,20 @@ from collections.abc import Collection, Mapping
 
 from relay.airspace.worktrees.lifecycle import CHANGED, DISCARDED, MERGED, RESTORED, TAKEN_BACK
 from relay.app.needs.need import Kind, Need, NeedAction
-from relay.app.needs.words import short
+from relay.app.needs.words import prose, short, unmarked
 from relay.app.tasks.card import verifications_of
 from relay.base.durations import parse_iso
 from relay.log import events
+from relay.log.encoding import dumps
 from relay.model import Board, BoardTask, actions, references
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job, JobState, message_of_row
 from relay.store.ports import Tx
-from relay.verification import journal as verifications
 from relay.verification import present
 from relay.verification.verification import State
 
-#: Characters of a title, and digits of a commit.
-MOST_TITLE, DIGITS = 80, 7
+#: Characters of a title and of an answer, and digits of a commit.
+MOST_TITLE, MOST_ANSWER, DIGITS = 80, 160, 7
 _VERDICTS = {
     State.QUEUED: "its tests run",
     State.RUNNING: "its tests run",
@@ -34,9 +34,10 @@ _NO_SUCCESS = (State.FAILED, State.ERROR)
 async def answered_tasks(
     tx: Tx, board: Board, questions: Collection[str], trees: Mapping[str, str]
 ) -> list[Need]:
-    """Tasks that were given to an agent, which has answered the message and has not ended the task. `questions`:
-    answers (`m17`) of which another need says that they ask something; `trees`: of `present.of_work`."""
-    found = []
+    """Tasks that were given to an agent, which has answered the message and has not ended the task. Not while the
+    agent is at work again, unless on another task. `questions`: answers (`m17`) of which another need says that they
+    ask something; `trees`: of `present.of_work`."""
+    found, at_work = [], await _at_work(tx)
     for task in await board.list(tx):
         if task.given_to is None:
             continue
@@ -46,12 +47,16 @@ async def answered_tasks(
         row = None if done is None or done.answer_id is None else await tx.one(Q.message, id=done.answer_id)
         if done is None or row is None or references.message(row["number"]) in questions:
             continue
-        title = short(task.title, MOST_TITLE)
+        if at_work.get(agent, 0) in (None, task.number):
+            continue
+        title, answer = short(task.title, MOST_TITLE), message_of_row(row)
         stands, bad = ("", False)
-        if message_of_row(row).meta.get("worktree"):  # it changed something
+        if answer.meta.get("worktree"):  # it changed something
             stands, bad = await _stands(tx, task, done, trees)
-        text = f"{agent} has answered {task.ref} “{title}” ({references.message(row['number'])})"
-        text += f"; {stands}. Is it done?" if stands else ". Is it done?"
+        text = f"{agent} has answered {task.ref} “{title}” ({references.message(answer.number)})"
+        said = short(unmarked(prose(answer.body)), MOST_ANSWER)
+        text += f": “{said}”" if said else ""
+        text += f"; {stands}." if stands else "" if said.endswith((".", "!", "?", "…")) else "."
         id = f"answered:{task.ref}"
         yes = NeedAction("done", "It is done", actions.MoveTask(task.number, actions.Status.DONE))
         again = NeedAction("again", "Give it again", actions.Give((task.number,), agent))
@@ -59,10 +64,20 @@ async def answered_tasks(
             *((again, yes) if bad else (yes, again)),
             NeedAction("later", "Later", actions.PutOff(id)),
         )
-        found.append(
-            Need(id, Kind.ANSWERED, done.ended_at or done.created_at, agent, text, buttons, task.ref)
-        )
+        at = done.ended_at or done.created_at
+        found.append(Need(id, Kind.ANSWERED, at, agent, f"{text} Is it done?", buttons, task.ref))
     return found
+
+
+async def _at_work(tx: Tx) -> dict[str, int | None]:
+    """By agent whose turn runs, the number of the task that its message gave it, None = none."""
+    jobs = [Job.of_row(row) for row in await tx.all(Q.active_jobs)]
+    rows = await tx.all(Q.messages_by_ids, ids=dumps([job.message_id for job in jobs])) if jobs else []
+    given = {message.id: message.meta.get("given") for message in map(message_of_row, rows)}
+    return {
+        job.agent: told["number"] if isinstance(told := given.get(job.message_id), dict) else None
+        for job in jobs
+    }
 
 
 async def _stands(tx: Tx, task: BoardTask, done: Job, trees: Mapping[str, str]) -> tuple[str, bool]:
@@ -71,8 +86,9 @@ async def _stands(tx: Tx, task: BoardTask, done: Job, trees: Mapping[str, str]) 
     commit, at = await _landed(tx, done.agent, done.ended_at or done.created_at)
     if commit:
         # A merge tests nothing.
-        newest = await verifications.newest_of_agent(tx, done.agent, present.MOST)
-        before = present.of_tree([each for each in newest if each.at <= at], "")
+        before = present.of_tree(
+            [each for each in await present.telling(tx, done.agent) if each.at <= at], ""
+        )
         bad = before is not None and before.of.state in _NO_SUCCESS
         though = f", though {_VERDICTS[before.of.state]} ({before.of.name})" if before and bad else ""
         return f"landed as {commit[:DIGITS]}{though}", bad

@@ -3,7 +3,7 @@ relay that has the worktree knows it (docs/worktrees.md)."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from relay.app.needs.need import Kind, Need, NeedAction, later
 from relay.app.needs.words import sentence, short
@@ -11,32 +11,52 @@ from relay.app.worktrees.desk import WorktreeDesk
 from relay.app.worktrees.record import last_lines
 from relay.base.durations import parse_iso
 from relay.model import actions
+from relay.model.names import listed
 from relay.room.dispatch.budget import DAY_S
 
 
 def run_needs(desk: WorktreeDesk, agents: Collection[str], now: float) -> list[Need]:
     """Of the last day."""
     found, now_set = [], desk.setups.current
+    failed: dict[str, list[tuple[float, str, str]]] = {}
     for name, setup in desk.setups.failed().items() if now_set.setup or now_set.copy else ():
-        text = f"The setup of its worktree failed: {setup.reason}"
-        again = NeedAction("again", "Run setup again", actions.SetUp(name))
-        found.append(_need(Kind.SETUP_FAILED, name, parse_iso(setup.at), text, setup.output, again))
+        at = parse_iso(setup.at)
+        if name in agents and now - at <= DAY_S:
+            failed.setdefault(setup.reason, []).append((at, name, setup.output))
+    # One command sets all up: what fails in the same way has one cause.
+    for reason, each in failed.items():
+        each.sort()
+        names = tuple(name for _, name, _ in each)
+        whose = "their worktrees" if len(names) > 1 else "its worktree"
+        label = f"Run the setup again for {listed(names)}" if len(names) > 1 else "Run setup again"
+        again = NeedAction("again", label, actions.SetUp(names))
+        at, _, output = each[0]
+        found.append(
+            _need(Kind.SETUP_FAILED, names, at, f"The setup of {whose} failed: {reason}", output, again)
+        )
     for app in desk.apps.ended():
         text = f"The app of its branch {app.reason or 'ended'}, and nobody stopped it"
-        again = NeedAction("again", "Start it again", actions.RunApp(app.agent))
-        found.append(_need(Kind.APP_ENDED, app.agent, parse_iso(app.ended_at), text, app.output.text, again))
-    return [need for need in found if need.about in agents and now - need.at <= DAY_S]
+        again, at = NeedAction("again", "Start it again", actions.RunApp(app.agent)), parse_iso(app.ended_at)
+        if app.agent in agents and now - at <= DAY_S:
+            found.append(_need(Kind.APP_ENDED, (app.agent,), at, text, app.output.text, again))
+    return found
 
 
-def _need(kind: Kind, agent: str, at: float, text: str, output: str, again: NeedAction) -> Need:
+def _need(kind: Kind, names: Sequence[str], at: float, text: str, output: str, again: NeedAction) -> Need:
+    """`names`: whose, the first one first; the rest is of that one."""
     # When it happens again it is another need: who left the one has not left the other.
-    said = f"{kind.value.partition('_')[0]}:{agent}"
+    first, many = names[0], len(names) > 1
+    said = f"{kind.value.partition('_')[0]}:{first}"
     id = f"{said}:{int(at)}"
     buttons = (
         again,
-        NeedAction("output", "Show its output", actions.ShowOutput(agent)),
+        NeedAction(
+            "output", f"Show {first}'s output" if many else "Show its output", actions.ShowOutput(first)
+        ),
         later("Leave it", said),
     )
     last = last_lines(output, 1)
-    text = sentence(text) + (f" Its last line: {short(last[0])}" if last else "")
-    return Need(id, kind, at, agent, text, buttons, agent, said=said)
+    text = sentence(text) + (
+        f" {f'{first}, last line' if many else 'Its last line'}: {short(last[0])}" if last else ""
+    )
+    return Need(id, kind, at, " and ".join(names), text, buttons, first, said=said)

@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +37,8 @@ MOST_ENDED = 50
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _WORD = re.compile(r"\w{4,}")
 _MERGED = "merged"
+#: In the meta of the room's notices: of a message that was given up, and of what failed beside it.
+_FAILED = re.compile(r'"notice":\s*"dead"|"failed":\s*"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +64,9 @@ class Line:
 @dataclass(frozen=True, slots=True)
 class Since:
     """`at`: when it began, Unix seconds. `messages`: of people and agents; `answers`: of each agent, most first;
-    `said`: of each person. `settled`: collisions that ended; `landed`: whose work came to the main branch; `waits`:
-    what needs a person now. `more`: there was more than was looked at."""
+    `said`: of each person. `settled`: collisions that ended; `landed`: whose work came to the main branch; `failed`:
+    who could not answer (`CLEO`), and what of whom failed (`AVA's setup`); `waits`: what needs a person now.
+    `more`: there was more than was looked at."""
 
     after: int
     at: float
@@ -72,6 +75,7 @@ class Since:
     said: tuple[tuple[str, int], ...]
     settled: int
     landed: tuple[str, ...]
+    failed: tuple[str, ...]
     waits: int
     lines: tuple[Line, ...]
     more: bool
@@ -85,6 +89,7 @@ class Since:
             "said": [{"name": name, "count": count} for name, count in self.said],
             "settled": self.settled,
             "landed": list(self.landed),
+            "failed": list(self.failed),
             "waits": self.waits,
             "lines": [{"number": one.number, "speaker": one.speaker, "text": one.text} for one in self.lines],
             "more": self.more,
@@ -100,6 +105,7 @@ class Came:
     reader: str
     rows: Sequence[Row]
     landed: tuple[str, ...]
+    put_out: tuple[str, ...]
     settled: int
     waits: int
 
@@ -128,14 +134,18 @@ async def _behind(tx: Tx, mark: Row, reader: str, waits: int) -> Came:
     rows = await tx.all(Q.messages_in_short, after=mark["number"], most=MOST_BODY + 1, limit=MOST + 1)
     ended = await landings.newest_ended(tx, MOST_ENDED)
     landed = tuple(one.agent for one in ended if one.state is EntryState.LANDED and (one.ended or 0.0) > at)
+    out = tuple(one.agent for one in ended if one.state is EntryState.PUT_OUT and (one.ended or 0.0) > at)
     over = [one for one in await table.latest(tx, MOST_ENDED) if (one.closed_at or 0.0) > at]
-    return Came(mark["number"], at, reader, rows, landed, len(over), waits)
+    return Came(mark["number"], at, reader, rows, landed, out, len(over), waits)
 
 
 def told(came: Came) -> Since:
     """What was read, in short. Pure, but not quick: in a thread, and behind the transaction that read it."""
     rows = came.rows[:MOST][::-1]
     changes = [json.loads(row["meta"]) for row in rows if f'"{_MERGED}"' in row["meta"]]
+    failures = [
+        json.loads(row["meta"]) for row in rows if row["kind"] == Kind.SYSTEM and _FAILED.search(row["meta"])
+    ]
     merged = [str(meta.get("agent", "")) for meta in changes if meta.get("change") == _MERGED]
     talk = [
         Words(
@@ -156,10 +166,16 @@ def told(came: Came) -> Since:
         _counted(one.speaker for one in talk if one.kind is Kind.HUMAN),
         came.settled,
         tuple(dict.fromkeys(filter(None, [*merged, *came.landed]))),
+        tuple(dict.fromkeys([*map(_failed, failures), *(f"{name}'s landing" for name in came.put_out)])),
         came.waits,
         tuple(telling([one for one in talk if one.proven], came.reader)),
         len(came.rows) > MOST,
     )
+
+
+def _failed(notice: Mapping[str, Any]) -> str:
+    """Of the room's notice that something failed: who could not answer, or what of whom it was."""
+    return f"{notice['agent']}'s {notice['failed']}" if "failed" in notice else str(notice["agent"])
 
 
 def _counted(names: Iterable[str]) -> tuple[tuple[str, int], ...]:
@@ -224,6 +240,8 @@ def line(since: Since) -> str:
         parts.append(f"{since.settled} collision{'s' * (since.settled != 1)} settled")
     if since.landed:
         parts.append(f"landed: {', '.join(since.landed)}")
+    if since.failed:
+        parts.append(f"failed: {', '.join(since.failed)}")
     if since.waits:
         parts.append(f"waits for you: {since.waits}")
     return "; ".join(parts)

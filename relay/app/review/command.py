@@ -98,6 +98,7 @@ def _listed(told: Mapping[str, Any], person: str) -> str:
     many = f"{len(files)} file{'s' * (len(files) != 1)}"
     lines = [f"{head}: {many}, +{added} -{removed}; {person} has reviewed {done}."]
     lines += ["Some of it is not committed yet (*)."] if told["dirty"] else []
+    lines += [safe_line(each, 400) for each in told["settled"]]
     wide = min(60, max(len(file["path"]) for file in files))
     for file in files:
         size = "binary" if file["binary"] else f"+{file['insertions']} -{file['deletions']}"

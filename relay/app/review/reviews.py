@@ -25,6 +25,8 @@ from relay.base.terminal_text import safe_line
 from relay.config.settings import LiveSettings
 from relay.git.diff import unified
 from relay.git.run import Git, GitError
+from relay.merge.resolution import journal as conflicts
+from relay.merge.resolution.wording import lands_instead
 from relay.model import Fault, Message, Refusal, references
 from relay.model.actions import ApplySuggestion, MarkReviewed, SendReview, ShowReview
 from relay.room.dispatch.permissions import code_span
@@ -58,7 +60,24 @@ class Reviews:
         told["editor"] = self._settings.current.ui.editor
         told["own"], told["working"] = worktree.own, name in self._registry.turn_trees
         told["landed"] = None if told["files"] else await self._landed(worktree)
+        told["settled"] = [] if path else await self._settled(name)
         return told
+
+    async def _settled(self, agent: str) -> list[str]:
+        """Where something else lands than what the branch has, since a conflict was settled: sentences."""
+        trials = await self._registry.merge_trials.trials(await self._registry.target())
+        joined = trials[agent].joined if agent in trials else ()
+        paths = {file.path for file in joined if "resolved" in file.by}
+        asked = await self._store.read(conflicts.newest) if paths else ()
+        return lands_instead(
+            [
+                each
+                for each in asked
+                if each.state == conflicts.SETTLED
+                and each.question.agent == agent
+                and each.part.path in paths
+            ]
+        )
 
     async def _landed(self, worktree: TrackedWorktree) -> Json | None:
         """The last landing of an agent whose branch has nothing more: `{commit, at, by, into, method, files, diff,
@@ -267,6 +286,7 @@ def shown(told: Mapping[str, Any], person: str) -> str:
         mark = "x" if file["reviewed"] else " "
         lines.append(f"- [{mark}] {code_span(file['path'])} {size}{was}{not_yet}")
     lines += [f"- and {len(files) - MOST_NAMED} more"] if len(files) > MOST_NAMED else []
+    lines += [f"\n{each}" for each in told["settled"]]
     standing = [each for each in comments if each["stands"] is not None and not each["applied"]]
     if standing:
         lines += ["", "Comments whose lines stand:"]

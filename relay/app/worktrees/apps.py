@@ -201,7 +201,7 @@ class WorktreeApps:
                 app.reason = f"{app.stopped_by} stopped it"
             self._set(app, "stopped" if app.stopped_by else "exited")
         if not app.stopped_by:
-            await self._say(app.agent, f"The app of {app.agent} {_ended(app)}.")
+            await self._say(app.agent, f"The app of {app.agent} {_ended(app)}.", "app")
 
     async def _before(self, app: App, wait: Any) -> bool:
         """Wait for the setup; False: it was stopped meanwhile."""
@@ -247,7 +247,7 @@ class WorktreeApps:
                         self._changed(app.agent)
                 if found and not said:
                     said = True
-                    await self._say(app.agent, f"The app of {app.agent} listens: {self.url(app)}")
+                    await self._say(app.agent, f"The app of {app.agent} listens: {self.url(app)}", "")
             await asyncio.sleep(LOOK_AGAIN_S if app.ports else LOOK_S)
 
 

@@ -131,7 +131,8 @@ class WorktreeDesk:
     async def carry_out(self, action: Action, *, by: str, source_key: str) -> str:
         """What reaches outside of the database (`relay.model.ports.Timeline`). Raises Refusal."""
         if isinstance(action, IN_WORKTREES):
-            await self.looked_for(action.agent)
+            for agent in action.named():
+                await self.looked_for(agent)
         try:
             match action:
                 case RunApp(agent):
@@ -140,13 +141,25 @@ class WorktreeDesk:
                 case StopApp(agent):
                     app = await self.apps.stop(agent, by)
                     return f"{by} stopped the app of {app.agent}."
-                case SetUp(agent):
-                    return self.setups.set_up(agent)
+                case SetUp(agents):
+                    return self._set_up(agents)
                 case ShowOutput(agent):
                     return await self.printed(agent)
         except OSError as error:
             raise Refusal(f"It could not be done: {error}.", "") from error
         raise Refusal(f"The room does not know how to do {action!r}.")
+
+    def _set_up(self, agents: Sequence[str]) -> str:
+        """Raises Refusal: of none it could begin."""
+        said, refused = list[str](), list[Refusal]()
+        for agent in agents:
+            try:
+                said.append(self.setups.set_up(agent))
+            except Refusal as refusal:
+                refused.append(refusal)
+        if not said:
+            raise refused[0]
+        return "\n".join([*said, *(f"{refusal.message} {refusal.fix}".strip() for refusal in refused)])
 
     # -- what is shown
 
@@ -235,9 +248,9 @@ class WorktreeDesk:
                     told = await self.told(agent, output=True)
             self._live.publish("worktree", told)
 
-    async def _say(self, agent: str, text: str) -> None:
-        """Whatever becomes of the message: what it is about has happened."""
-        meta = {"notice": "worktree_run", "agent": agent}
+    async def _say(self, agent: str, text: str, failed: str) -> None:
+        """`failed`: as of `Say`. Whatever becomes of the message: what it is about has happened."""
+        meta = {"notice": "worktree_run", "agent": agent, **({"failed": failed} if failed else {})}
         try:
             await self._store.write(lambda tx: ledger.say(tx, text, meta=meta))
         except (StoreError, self._store.transient, self._store.errors, OSError) as error:

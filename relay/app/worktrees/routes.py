@@ -5,6 +5,8 @@ Invariant: a button is an action of that person in the room, by the same functio
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+
 from aiohttp import web
 
 from relay.app.worktrees.desk import WorktreeDesk
@@ -12,10 +14,14 @@ from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.parsing import Query
 from relay.faces.http.requests.reader import RequestReader, only_person
 from relay.model import Fault, Refusal
-from relay.model.actions import RunApp, SetUp, StopApp
+from relay.model.actions import Action, RunApp, SetUp, StopApp
 from relay.room.person_actions import PersonActions
 
-_ACTIONS = {"run": RunApp, "stop": StopApp, "setup": SetUp}
+_ACTIONS: Mapping[str, Callable[[str], Action]] = {
+    "run": RunApp,
+    "stop": StopApp,
+    "setup": lambda agent: SetUp((agent,)),
+}
 
 
 class WorktreeDeskRoutes:

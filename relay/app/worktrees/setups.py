@@ -37,8 +37,8 @@ from relay.room.dispatch.permissions import code_span
 log = structlog.get_logger(__name__)
 #: Commands that a turn waits for, one after the other: an archive, then the setup that is due by it.
 MOST_WAITS = 3
-#: Says something in the room about an agent's worktree: the agent, and the text.
-Say = Callable[[str, str], Awaitable[None]]
+#: Says something in the room about an agent's worktree: the agent, the text, and what failed (`setup`), "" = nothing.
+Say = Callable[[str, str, str], Awaitable[None]]
 
 
 @dataclass(slots=True)
@@ -335,7 +335,7 @@ class WorktreeSetups:
         worktree.mark_stale(None)
         self._registry.wake.set()
         if text := _said(worktree.name, setup):
-            await self._say(worktree.name, text)
+            await self._say(worktree.name, text, "setup" if setup.state == "failed" else "")
 
     async def _copied(self, worktree: TrackedWorktree, settings: WorktreeSettings) -> Copied:
         main = self._registry.main

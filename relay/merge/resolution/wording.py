@@ -14,6 +14,7 @@ from relay.merge.resolution import journal
 from relay.merge.resolution.findings import Finding
 from relay.merge.resolution.journal import AskedConflict, Behind, Question
 from relay.merge.text.lines import lines_of
+from relay.model.names import listed as listed_names
 
 #: Changed lines of a side that the question shows, and that are shown to who looks at it again; characters of an
 #: intent.
@@ -67,12 +68,31 @@ def how_it_stands(asked: AskedConflict) -> str:
             return (
                 "It is gone: a side has changed these lines since, or the work is merged. Merging asks anew."
             )
-    how = (asked.resolution or {}).get("resolution_type", {})
-    by = _plain(how.get("resolver_agent") or how.get("user_id") or "Somebody")
+    by, what = _decided(asked)
     if asked.state == journal.REJECTED:
         return f"{by} keeps both branches apart: {apart}."
-    what = f"{_plain(how['chosen'])}'s side" if how.get("chosen") else f"what {by} wrote"
     return f"It is settled: {what} stands ({by}). Until the work is merged, another choice takes its place."
+
+
+def _decided(asked: AskedConflict) -> tuple[str, str]:
+    """By whom it was decided, and what stands there."""
+    how = (asked.resolution or {}).get("resolution_type", {})
+    by = _plain(how.get("resolver_agent") or how.get("user_id") or "Somebody")
+    return by, f"{_plain(how['chosen'])}'s side" if how.get("chosen") else f"what {by} wrote"
+
+
+def lands_instead(settled: Sequence[AskedConflict]) -> list[str]:
+    """Sentences for who reads an agent's branch: what stands in the places of its settled conflicts once it lands,
+    where that is not what the branch has."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for each in sorted(settled, key=lambda asked: asked.number):
+        if each.text != each.part.theirs:
+            found.setdefault((_decided(each)[1], each.part.path), []).append(each.name)
+    return [
+        f"{listed_names(names)} {'are' if len(names) > 1 else 'is'} settled: in {_plain(path)}, {what} lands there "
+        "instead of the branch's lines."
+        for (what, path), names in found.items()
+    ]
 
 
 def shown(found: AskedConflict | Finding) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from relay.model.orders.action import Action, OfAgent
+from relay.model.orders.action import Action, OfAgent, OfAgents
 
 
 class InWorktrees(Action):
@@ -43,10 +43,23 @@ class ShowOutput(OfAgent, InWorktrees, word="/app"):
 
 
 @dataclass(frozen=True)
-class SetUp(OfAgent, InWorktrees, word="/setup"):
-    """Run the setup of an agent's worktree once more."""
+class SetUp(OfAgents, InWorktrees, word="/setup"):
+    """Run the setup of these agents' worktrees once more."""
 
 
 @dataclass(frozen=True)
 class GiveUpMerge(OfAgent, InWorktrees, word="/abort"):
-    """Give up the merge of the main branch that relay began in an agent's worktree."""
+    """Give up the merge of the main branch that relay began in an agent's worktree. `settle`: and ask the room what
+    is to stand where the two conflict."""
+
+    settle: bool = False
+
+    def line(self) -> str:
+        return f"{self.word} @{self.agent}" + " settle" * self.settle
+
+
+@dataclass(frozen=True)
+class TakeBackMerge(OfAgent, InWorktrees, word="/takeback"):
+    """Take the merge of an agent's work back from the main branch. `commit`: the main branch's commit of it."""
+
+    commit: str

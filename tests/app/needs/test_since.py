@@ -65,11 +65,24 @@ def test_what_has_no_sentence_gives_none(body: str) -> None:
     ("since", "words"),
     [
         (
-            Since(7, NOW - 7200, 41, (("AVA", 3), ("BEN", 2)), (("ben", 4),), 1, ("AVA",), 2, (), False),
-            "41 messages: AVA answered 3, BEN 2, ben said 4; 1 collision settled; landed: AVA; waits for you: 2",
+            Since(
+                7,
+                NOW - 7200,
+                41,
+                (("AVA", 3), ("BEN", 2)),
+                (("ben", 4),),
+                1,
+                ("AVA",),
+                ("CLEO", "AVA's app"),
+                2,
+                (),
+                False,
+            ),
+            "41 messages: AVA answered 3, BEN 2, ben said 4; 1 collision settled; landed: AVA; "
+            "failed: CLEO, AVA's app; waits for you: 2",
         ),
-        (Since(7, NOW - 60, 1, (), (("ben", 1),), 0, (), 0, (), False), "1 message: ben said 1"),
-        (Since(7, NOW - 60, 0, (), (), 0, (), 0, (), False), "0 messages"),
+        (Since(7, NOW - 60, 1, (), (("ben", 1),), 0, (), (), 0, (), False), "1 message: ben said 1"),
+        (Since(7, NOW - 60, 0, (), (), 0, (), (), 0, (), False), "0 messages"),
     ],
 )
 def test_the_line_has_what_there_is(since: Since, words: str) -> None:

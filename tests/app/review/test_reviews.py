@@ -260,7 +260,7 @@ async def test_what_is_ordered_right_after_a_start_waits_for_the_worktrees(
         reviews(anew).carry_out(ShowReview("AVA"), by="ann", source_key="order:1"),
         desk.carry_out(RunApp("AVA"), by="ann", source_key="order:2"),
         desk.carry_out(StopApp("AVA"), by="ann", source_key="order:3"),
-        desk.carry_out(SetUp("AVA"), by="ann", source_key="order:4"),
+        desk.carry_out(SetUp(("AVA",)), by="ann", source_key="order:4"),
     ):
         with pytest.raises(Refusal, match="has just started") as refused:
             await ordered
@@ -268,7 +268,7 @@ async def test_what_is_ordered_right_after_a_start_waits_for_the_worktrees(
     monkeypatch.setattr(view, "SURVEY_S", 60.0)
     applied = asyncio.create_task(apply(anew, made.number))
     shown = asyncio.create_task(reviews(anew).state("AVA", "ann"))
-    nobody = asyncio.create_task(desk.carry_out(SetUp("NOBODY"), by="ann", source_key="order:5"))
+    nobody = asyncio.create_task(desk.carry_out(SetUp(("NOBODY",)), by="ann", source_key="order:5"))
     await anew.registry.open()
     await anew.look()
     assert "applied the suggestion" in await applied

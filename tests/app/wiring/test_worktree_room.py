@@ -12,6 +12,7 @@ from relay.airspace.worktrees.commit_message import (
     WorkSummary,
     asked_of,
     proposed_message,
+    work_message,
 )
 from relay.app.wiring.worktree_room import StoredWorktreeRoom
 from relay.coordination.writes.fencing import LockCheck
@@ -133,6 +134,20 @@ LONG = "Make every total of the cart and of the invoice round to cents by banker
             True,
             "Round totals (m3)\n\n- Apply a suggestion\n",
         ),
+        # What was said to it at work is a request; what it asked of people is none of what it did.
+        (
+            False,
+            WorkSummary(
+                ("Add a discount",),
+                (Asked("@A t1: Add a discount", 3), Asked("/steer @A No, books are net", 9)),
+                "Books are net, and it is tested.\nShall they have the reduced rate of 7.5 %?",
+            ),
+            [],
+            True,
+            "Merge relay/a: No, books are net (m9)\n\nBooks are net, and it is tested.\n\n"
+            "And 1 more:\n- Add a discount (m3)\n",
+        ),
+        (True, WorkSummary((), (Asked("Mend it now"),), "Which one? Or all?"), [], True, "Mend it now\n"),
         (True, WorkSummary((), (Asked(LONG, 12),)), [], True, f"{LONG[: LONG.index(' by')]}… (m12)\n"),
     ],
 )
@@ -142,6 +157,27 @@ def test_the_message(squash: bool, about: WorkSummary, commits: list[str], dirty
         for one in commits
     ]
     assert proposed_message("relay/a", squash, about, made, ["a.py", "b.py"], dirty=dirty) == message
+
+
+@pytest.mark.parametrize(
+    ("asked", "made", "message"),
+    [
+        # The second commit of a task is named by what was asked then, else by what it changes: never like the first.
+        (
+            ("@A t1: Add a discount", "@A no, net prices"),
+            "Add a discount (m16)",
+            "No, net prices (m17)\n\nIt is so.\n",
+        ),
+        (("@A t1: Add a discount", "yes"), "Add a discount (m16)", "It is so\n"),
+        (("@A t1: Add a discount",), "Add a discount (m16)", "Change a.py and 1 more file\n"),
+        (("yes",), "Add a discount", "It is so\n"),
+        (("@A t1: Add a discount",), "Something else", "Add a discount (m16)\n\nIt is so.\n"),
+    ],
+)
+def test_two_commits_of_one_task_are_told_apart(asked: tuple[str, ...], made: str, message: str) -> None:
+    requests = tuple(Asked(text, number) for number, text in enumerate(asked, 16))
+    about = WorkSummary(("Add a discount",), requests, "It is so.")
+    assert work_message(about, [BranchCommit(made)], ["a.py", "b.py"]) == message
 
 
 BOTH_ASKED = "@ANN please put the tax into total, @BOB please put the discount into total"

@@ -30,7 +30,7 @@ class Worktrees:
         self.setups = WorktreeSetups(live, one.registry, self._say, lambda _: None, lambda _: None)
         self.apps = WorktreeApps(live, self.setups, self._say, lambda _: None)
 
-    async def _say(self, agent: str, text: str) -> None: ...
+    async def _say(self, agent: str, text: str, failed: str) -> None: ...
 
 
 @pytest.fixture

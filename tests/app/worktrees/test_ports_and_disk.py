@@ -84,7 +84,7 @@ def test_a_file_with_several_names_counts_once_together(tmp_path: Path) -> None:
         actions.ShowApps(),
         actions.RunApp("AVA"),
         actions.StopApp("AVA"),
-        actions.SetUp("AVA"),
+        actions.SetUp(("AVA",)),
         actions.GiveUpMerge("AVA"),
         actions.ShowOutput("AVA"),
     ],

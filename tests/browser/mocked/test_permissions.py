@@ -80,7 +80,19 @@ async def test_it_takes_room_and_covers_nothing(
     for number in range(1, 6):
         room.air.ask(scenes.request(number, "CODEX"))
     bar = page.get_by_test_id("permissions")
-    for view in "room board agents queue airspace locks worktrees timeline memory landing metrics".split():
+    for view in [
+        "room",
+        "board",
+        "agents",
+        "queue",
+        "airspace",
+        "locks",
+        "worktrees",
+        "timeline",
+        "memory",
+        "landing",
+        "metrics",
+    ]:
         await page.goto(f"{room.url}/#/{view}")
         await expect(page.locator(f'main[data-view="{view}"] .view > *').first).to_be_visible()
         await expect(bar.get_by_test_id("permission")).to_have_count(5)

@@ -67,6 +67,8 @@ export interface Review extends Omit<WorktreeDiff, "files"> {
   working: boolean;
   /** Of a branch that has nothing more: what of it landed last. */
   landed: { commit: string; at: string; by: string; into: string; method: "merge" | "squash"; files: number; diff: string; truncated: boolean } | null;
+  /** Sentences: where something else lands than what the branch has, since a conflict was settled. */
+  settled: string[];
   /** `ui.editor`; empty: there are no links. */
   editor: string;
 }

@@ -22,10 +22,10 @@ import { counted, full, moment } from "../text/format";
 import { attempt, Icon, toast, Words } from "../ui/bits";
 import { Diffstat } from "../ui/diffstat";
 import { Who } from "../ui/proximity";
-import { AgentMark } from "../ui/verified";
 import { DiffFiles, openAtFirst } from "../ui/worktrees_diff";
 import { FileBox, type Acts } from "./file";
 import { SentCard } from "./comments";
+import { BranchLine, BranchNotes } from "./head";
 import { asked, saysSomething } from "./model";
 import { drafts, keepDrafts, openDrafts } from "./state";
 import type { Review, ReviewFile } from "./types";
@@ -272,13 +272,14 @@ export default function ReviewView() {
         {review && <p><code>{review.branch}</code>{review.working && <span class="tag working"><Who name={review.agent} /> is at work</span>}{queued && <button type="button" class="link" onClick={() => show("landing")}>in the landing queue</button>}</p>}
         {review && tree && (
           <div class="rv-ways">
-            <AgentMark name={tree.agent} />
             <button type="button" class="button small" disabled={!landing.value || !lands} onClick={() => setAsking("land")} data-testid="review-land">Land…</button>
             <button type="button" class="button small" disabled={!landing.value || !lands} onClick={() => setAsking("squash")} data-testid="review-squash">Squash…</button>
             {tree.own && <button type="button" class="button small" disabled={tree.working === true || (!tree.files && !tree.ahead)} onClick={() => setAsking("discard")} data-testid="review-discard">Discard…</button>}
           </div>
         )}
+        {review && review.files.length > 0 && <BranchLine agent={review.agent} />}
       </header>
+      {review && review.files.length > 0 && <BranchNotes agent={review.agent} settled={review.settled} />}
       {problem && <p class="problem rv-problem" role="alert"><Words text={problem} /></p>}
       {!agent && <div class="empty"><h2>Whose branch?</h2><p>{names.length ? "Choose an agent above." : "No agent has a worktree here."}</p></div>}
       {agent && !review && !problem && <p class="diff-note" role="status">Reading the branch…</p>}

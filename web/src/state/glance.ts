@@ -30,11 +30,13 @@ export function taskLine(agent: Agent): string {
 }
 
 /** What of the inbox is about an agent; undefined: nothing. */
-export const waitsFor = (name: string): Need | undefined => needs.value.find((need) => need.about === name);
+export const waitsFor = (name: string): Need | undefined => needs.value.find((need) => need.about.split(" and ").includes(name));
 
 export interface Standing {
   kind: "collides" | "conflicts" | "queued" | "ready" | "changed";
   text: string;
+  /** It is what its tests say. */
+  tests?: true;
 }
 
 /** What a verification says of work that cannot land. */
@@ -66,9 +68,9 @@ export function standing(name: string): Standing | null {
   // The inbox and its mark say so too.
   if (needs.value.some((need) => need.kind === "not_landed" && need.about === name)) return { kind: "conflicts", text: "did not land" };
   const verified = verdictOf(name);
-  if (verified && REFUSED.has(verified.state)) return { kind: "conflicts", text: `its tests failed${verified.present ? "" : ", changed since"}` };
-  if (verified && !isOver(verified)) return { kind: "changed", text: verified.state === "waiting" ? "waits for an approval" : "is being tested" };
-  if (verified && !verified.present) return { kind: "changed", text: "changed since its tests passed" };
+  if (verified && REFUSED.has(verified.state)) return { kind: "conflicts", text: `its tests failed${verified.present ? "" : ", changed since"}`, tests: true };
+  if (verified && !isOver(verified)) return { kind: "changed", text: verified.state === "waiting" ? "waits for an approval" : "is being tested", tests: true };
+  if (verified && !verified.present) return { kind: "changed", text: "changed since its tests passed", tests: true };
   const undone = tree.undoes?.[0];
   if (undone) return { kind: "conflicts", text: `would undo ${undone.agent}'s landed lines in ${undone.path.split("/").pop()}` };
   return lands(tree) ? { kind: "ready", text: "ready to land" } : { kind: "changed", text: "not merged yet" };

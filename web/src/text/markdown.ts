@@ -298,8 +298,12 @@ export function renderMarkdown(text: string, bareNumbers: typeof numbers = "mess
   return made;
 }
 
-/** What an entry says, in one line; "deleted" where its author deleted it. */
-export const inOneLine = (entry: { body: string; meta: { deleted?: unknown } }, length: number): string => (entry.meta.deleted ? "deleted" : plainLine(entry.body, length));
+/** What stands before the words of who ordered something of agents by a command; and what comments on a branch begin with. As in relay/room/dispatch/view_queries.py. */
+const ORDER = /^\s*\/(?:steer|review)\s+(?:@[\w-]+[,:]*\s+)+(?:(\d+ comments? on) `[^`\n]+` at [0-9a-f]+[^:\n]*)?/i;
+
+/** What an entry says, in one line, without the command that it was ordered by; "deleted" where its author deleted it. */
+export const inOneLine = (entry: { body: string; meta: { deleted?: unknown } }, length: number): string =>
+  entry.meta.deleted ? "deleted" : plainLine(entry.body.replace(ORDER, (_, comments?: string) => (comments ? `${comments} your branch` : "")), length);
 
 /** One line of plain text for quotes and notices. */
 export function plainLine(text: string, length = 140): string {

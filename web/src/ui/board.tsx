@@ -184,7 +184,7 @@ function Card({ task }: { task: Task }) {
         {!!task.files?.length && <span data-tip={task.files.join("\n")}>{counted(task.files.length, "file")}</span>}
         <span class="muted">{ago(task.updated_at ?? task.created_at, now.value)}</span>
       </div>
-      <TaskMark task={task.id} />
+      <TaskMark task={{ ...task, status }} />
       {status !== "done" && <ProximityBadge name={task.assignee} />}
     </li>
   );

@@ -22,6 +22,7 @@ import { attempt, Icon, IconButton, Layer, toast, Words } from "./bits";
 import { Path } from "./copyable";
 import { Markdown } from "./markdown";
 import { Who } from "./proximity";
+import { TaskMark } from "./verified";
 
 const STATUS: Readonly<Record<Task["status"], string>> = { pending: "Pending", in_progress: "In progress", done: "Done" };
 
@@ -160,6 +161,7 @@ export default function TaskPanel() {
       <header>
         <span class="task-number">{number === null ? "" : ref("t", number)}</span>
         {task ? <Editable name="title" text={task.title} hint="What is to be done" save={(title) => save(task, { title })} testid="task-name"><h2>{task.title}</h2></Editable> : <h2>Reading it…</h2>}
+        {task && <TaskMark task={task} />}
         <IconButton icon="close" label="Close" onClick={close} />
       </header>
       <div class="task-body">

@@ -4,9 +4,11 @@ import { useEffect } from "preact/hooks";
 import { decisionSaid, stateSaid, type Said } from "../landing/said";
 import { verdictOf } from "../state/glance";
 import { approvals, newest, verificationOf, verifications, wantVerification } from "../state/landing";
+import { worktreeFor } from "../state/worktrees";
 import { show, showApproval, verificationShown } from "../state/view";
 import "../style/verified.css";
 import { readRef, ref } from "../text/reference";
+import type { Task } from "../coordination_types";
 import type { Entry } from "../types";
 import type { Verdict } from "../worktree_types";
 import { Icon } from "./bits";
@@ -58,9 +60,10 @@ export function AgentMark({ name }: { name: string }) {
   return one ? <VerificationMark of={one} /> : null;
 }
 
-/** Of a task: the newest. */
-export function TaskMark({ task }: { task: string }) {
-  const one = newest.value.tasks.get(task);
+/** Of a task: while an agent has it, that of the agent's work as it stands, as in Worktrees; else the newest of the task. */
+export function TaskMark({ task }: { task: Pick<Task, "id" | "status" | "assignee"> }) {
+  const open = task.status === "in_progress" && task.assignee ? task.assignee : "";
+  const one = (open && worktreeFor(open)?.files ? verdictOf(open) : null) ?? newest.value.tasks.get(task.id);
   return one ? <VerificationMark of={one} /> : null;
 }
 

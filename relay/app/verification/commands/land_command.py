@@ -168,7 +168,7 @@ class _Here:
         )
 
 
-async def _unsaid(agent: str, text: str) -> None:
+async def _unsaid(agent: str, text: str, failed: str) -> None:
     """Nobody is told: no room runs."""
 
 
