@@ -17,13 +17,21 @@ from playwright.async_api import Browser, Page
 
 from tests.e2e.test_worktrees import in_git
 from tests.git.repository import commit, git
-from tests.outside import Outside, agent, eventually, room, settings
+from tests.outside import Json, Outside, agent, eventually, room, settings
 
 OpenPage = Callable[..., Awaitable[Page]]
 SIZES = ({"width": 1400, "height": 900}, {"width": 390, "height": 844})
 VIEWS = (
     *("room", "needs", "board", "agents", "queue", "airspace", "locks", "worktrees", "timeline", "memory"),
     *("conflicts", "landing", "approvals", "explore", "metrics"),
+)
+#: What opens over a view or from it: its name, the address ("" = the entry that began a thread), what is pressed to
+#: open it (else None), and what is then to be seen.
+PANELS = (
+    ("review", "review?of=BEN", None, '[data-testid="review-file"]'),
+    ("task", "board?task=1", None, "dialog[open]"),
+    ("thread", "", "replies", ".thread"),
+    ("merge", "worktrees", "merge", '[data-testid="merge-dialog"]'),
 )
 
 LOGIN = "import session\n\n\ndef login(name):\n    return session.of(name){}\n"
@@ -48,7 +56,7 @@ WORK: dict[str, dict[str, tuple[dict[str, str], str]]] = {
         ),
     },
     "BEN": {
-        "off by a cent": (
+        "Round prices": (
             {
                 "src/cart.py": CART.format(".quantize(CENT)"),
                 "tests/test_cart.py": "def test_cent():\n    assert True\n",
@@ -111,6 +119,12 @@ def _script(name: str) -> str:
                     "pause_s": 900,
                 }
             )
+    rules.append(
+        {
+            "match": "another length",
+            "say": "No: then it returns at once. Our tokens all have 43 characters, so it tells nobody anything.",
+        }
+    )
     rules.append({"match": "Answer within", "say": "I hold, and go on with the tests.\nINTENT: none"})
     rules.append({"say": "Noted."})
     return json.dumps(rules)
@@ -151,6 +165,7 @@ async def views(browser: Browser, open_page: OpenPage, out: Path, folder: Path) 
         (folder / "eve.yaml").write_text("- fail: not_signed_in\n  detail: Not signed in. Run `eve login`.\n")
         in_git(folder)
         git(folder, "config", "user.name", "Ann")
+        git(folder, "config", "user.email", "ann@shop.example")
         ignored = (folder / ".gitignore").read_text().replace("*.py", "/*.py\n/policies")
         commit(
             folder,
@@ -168,7 +183,7 @@ async def views(browser: Browser, open_page: OpenPage, out: Path, folder: Path) 
             page = await open_page(browser, one, size=SIZES[0], scheme="light")
             await page.evaluate(f"localStorage.setItem('relay.name', '{name}')")
             await page.reload()
-        await _day(one)
+        thread = await _day(one)
         for scheme in ("light", "dark"):
             for size in SIZES:
                 page = await open_page(browser, one, size=size, scheme=scheme)
@@ -178,6 +193,14 @@ async def views(browser: Browser, open_page: OpenPage, out: Path, folder: Path) 
                     # What a view reads, and the picture of the airspace, come after it.
                     await page.wait_for_timeout(4000 if view in ("airspace", "timeline") else 900)
                     await picture(page, out / f"{view}-{size['width']}-{scheme}.webp")
+                for name, address, pressed, seen in PANELS:
+                    await page.goto("about:blank")
+                    await page.goto(f"{one.url}/#/{address}" if address else f"{one.url}/#{thread}")
+                    if pressed:
+                        await page.locator(f'[data-testid="{pressed}"]:enabled').first.click()
+                    await page.locator(seen).first.wait_for()
+                    await page.wait_for_timeout(900)
+                    await picture(page, out / f"{name}-{size['width']}-{scheme}.webp")
                 await page.context.close()
 
 
@@ -190,10 +213,13 @@ async def picture(page: Page, path: Path) -> None:
     await client.detach()
 
 
-async def _day(one: Outside) -> None:
-    async def work(name: str, words: str) -> None:
+async def _day(one: Outside) -> str:
+    """Gives the reference of the message that began a thread."""
+
+    async def work(name: str, words: str) -> Json:
         posted = await one.post(f"@{name} {words}", "ann")
         await one.reply_to(posted["id"], name)
+        return posted
 
     async def land(name: str) -> None:
         status, told = await one.ask("POST", "/api/landing", json={"name": "bob", "agents": [name]})
@@ -206,18 +232,25 @@ async def _day(one: Outside) -> None:
     await one.post("/remember never mock the clock here, it hid a bug", "ann")
     await one.post("/decide use PostgreSQL because two hosts write", "bob")
     for title in (
-        "Round prices once per cart",
+        "Round prices once per cart\n\nThe cart is **off by a cent** sometimes. Round behind the sum:\n\n"
+        "- `src/cart.py`, `total()`\n- a test with three lines of 0.335",
         "Alert when checkout is over 400 ms",
         "Write down how a release is rolled back",
         "Number the invoices by year",
     ):
         await one.post(f"/task {title}", "bob")
     await one.until_said("Number the invoices")
-    await one.post("/move t1 in_progress", "bob")
     await one.post("/move t3 done", "bob")
-    await work("BEN", "the cart is off by a cent sometimes, see t1")
+    for line in ("t1 priority 2", "t1 files src/cart.py tests/test_cart.py", "t4 depends t1"):
+        await one.post(f"/task {line}", "bob")
+    await one.post("/give t1 @BEN", "bob")
+    await one.until_said("three lines of 0.335 is 1.01", speaker="BEN")
     await work("AVA", "sign-in fails for people with two accounts. Ask which one they mean")
-    await work("DAN", "compare tokens in constant time")
+    tokens = await work("DAN", "compare tokens in constant time")
+    beside = await one.post(
+        "Is the time equal for tokens of another length, too?", "bob", in_reply_to=tokens["id"]
+    )
+    await one.reply_to(beside["id"], "DAN")
     await work("CLEO", "take the account from the session in src/login.py")
 
     async def collided() -> bool:
@@ -258,6 +291,7 @@ async def _day(one: Outside) -> None:
 
     await eventually(asked_about, "the conflict is asked about")
     await expect_settled(one)
+    return f"m{tokens['number']}"
 
 
 async def expect_settled(one: Outside) -> None:

@@ -32,6 +32,7 @@ NeedKind = Literal[
     "handoff",
     "exploration",
     "held",
+    "main_fails",
     "not_landed",
     "settled",
     "setup_failed",

@@ -14,6 +14,9 @@ from relay.log.events import Event
 
 EVENT, AGENT, CLOCK = "TimeWarp-Event-Id", "TimeWarp-Agent-Id", "TimeWarp-Vector-Clock"
 
+#: How the subject of a commit begins by which a person's suggestion is applied, or taken back.
+SUGGESTIONS = ("Apply a suggestion of ", "Take back a suggestion of ")
+
 
 def commit_trailers(event: Event, *, agent: str, branch: str, tree: str) -> tuple[str, ...]:
     """A line each. `agent`: whose work it is; `branch`: on which it was done; `tree`: the commit's own."""

@@ -34,9 +34,9 @@ from relay.model.actions import COMMAND_WORD
 
 POSTED, TASK_CHANGED, FORCED = "message.posted", "task.changed", "lock.forced"
 ADVISORY, CHANGESET = "advisory.changed", "changeset.recorded"
-EXPLORED, VERIFIED = "exploration.ended", "verification.ended"
+EXPLORED, VERIFIED, PUT_OUT = "exploration.ended", "verification.ended", "landing.put_out"
 #: The events that are looked at.
-READS = frozenset({POSTED, TASK_CHANGED, FORCED, ADVISORY, CHANGESET, EXPLORED, VERIFIED})
+READS = frozenset({POSTED, TASK_CHANGED, FORCED, ADVISORY, CHANGESET, EXPLORED, VERIFIED, PUT_OUT})
 #: Characters of a text that are its summary; a longer one is kept whole among the details.
 MOST_SUMMARY = 600
 #: Characters of a text, of a task's result, and files, that are kept; the event has all.
@@ -94,6 +94,8 @@ def observed(event: Event, given: Sequence[str] = ()) -> NewMemory | None:
             return _explored(event, outputs)
         case "verification.ended":
             return _verified(event, outputs)
+        case "landing.put_out" if outputs.get("failed"):
+            return _put_out(event, outputs)
     return None
 
 
@@ -237,13 +239,19 @@ def _explored(event: Event, result: Json) -> NewMemory | None:
 
 
 def _verified(event: Event, result: Json) -> NewMemory | None:
-    """A change that did not pass, with the lines that failed; and one of a task that passed."""
+    """A change that did not pass, with the lines that failed; and one of a task that passed. What fails in the
+    landing queue is remembered of whom it puts out, and of the main branch by itself."""
     failed = result["state"] == "failed"
+    of_main = result.get("source") == "landing" and (result.get("about") or {}).get("agents") == []
+    if failed and result.get("source") == "landing" and not of_main:
+        return None
     if not failed and not (result["state"] == "passed" and result.get("task")):
         return None
     files = [str(path) for path in result.get("files") or ()][:MOST_FILES]
     how = f"did not pass: {result.get('reason') or ''}" if failed else f"passed {result.get('decides') or ''}"
-    whose = "A landing" if result["agent"] == "RELAY" else f"{result['agent']}'s change"
+    whose = (
+        f"{result.get('branch') or 'The main branch'} by itself" if of_main else f"{result['agent']}'s change"
+    )
     details: tuple[Any, ...] = (str(result["summary"])[:MOST_RESULT],) if result.get("summary") else ()
     if failed and result.get("lines"):
         details = (*details, f"It said: {str(result['lines'])[-MOST_RESULT:]}")
@@ -252,6 +260,15 @@ def _verified(event: Event, result: Json) -> NewMemory | None:
     summary = cut(" ".join(f"{whose} {how}".split()), MOST_SUMMARY)
     experience = Experience("verification", summary, details, "failure" if failed else "success")
     return _new(event, experience, str(result["agent"]))
+
+
+def _put_out(event: Event, entry: Json) -> NewMemory:
+    """A branch that did not land since its tests fail, with the lines that failed."""
+    summary = cut(
+        " ".join(f"{entry['agent']}'s branch did not land: {entry['reason']}".split()), MOST_SUMMARY
+    )
+    details = (f"It said: {str(entry['output'])[-MOST_RESULT:]}",) if entry.get("output") else ()
+    return _new(event, Experience("verification", summary, details, "failure"), str(entry["agent"]))
 
 
 def _variant(variant: Json) -> str:

@@ -22,7 +22,7 @@ from typing import Any
 from relay.git.run import Git, name_of
 from relay.git.signing import of_relay
 from relay.git.trial_merge import ConflictPart, Join, merge_trees
-from relay.log.commit_trailers import AGENT
+from relay.log.commit_trailers import AGENT, SUGGESTIONS
 
 #: Commits of the branch, along first parents, among which merges of agents' work are looked for, newest first.
 MOST_LANDINGS = 5000
@@ -181,8 +181,8 @@ async def behind_lines(
     known: Known | None = None,
 ) -> tuple[str, str]:
     """Who changed the lines in which `part` conflicts last on the main branch `main` since the branch `side` left it,
-    and the subject of that commit; empty: git cannot tell. `lines`: who is behind those of the whole file there.
-    Raises GitError."""
+    and the subject of that commit; empty: git cannot tell. Where that applied a suggestion, or took one back, the
+    subject is of the work before it. `lines`: who is behind those of the whole file there. Raises GitError."""
     place, since = part.places[1], dict[str, BlamedLines]()
     for each in lines if place is not None else ():
         if place is None or each.last < place[0] or each.first > place[1] or each.commit in since:
@@ -190,15 +190,20 @@ async def behind_lines(
         asked = ("merge-base", "--is-ancestor", each.commit, side)
         if (await git.run(*asked, ok=(0, 1))).code:
             since[each.commit] = each
+    log = ("log", "-1", "--format=%H%x00%s", "--full-history", f"{side}..{main}")
     if since:
         # Of several the newest; by the times of the commits, as their work may be in no line with the others'.
-        sort = await git.run("rev-list", "--no-walk=sorted", *since)
+        work = [id for id, each in since.items() if not each.subject.startswith(SUGGESTIONS)]
+        sort = await git.run("rev-list", "--no-walk=sorted", *(work or since))
         newest = since[sort.text.split()[0]]
+        if not work:
+            but = ("-E", "--invert-grep", *(f"--grep=^{words}" for words in SUGGESTIONS), "--no-merges")
+            before = (await git.maybe(*log, *but, "--", part.path)) or ""
+            return newest.who, before.partition("\0")[2] or newest.subject
         return newest.who, newest.subject
     # What stood there is gone: who took a line of it away, or put one there. Else who changed the file.
     gone = [_SPECIAL.sub(r"\\\g<0>", row) for row in part.base.splitlines()[:MOST_GONE] if row.strip()]
     # A merge changes no lines but its own; git's shorter history of a path would pass over whole branches.
-    log = ("log", "-1", "--format=%H%x00%s", "--full-history", f"{side}..{main}")
     walks = [("--no-merges", "-E", f"-G^({'|'.join(gone)})\r?$")] if gone else []
     for walk in (*walks, ("--no-merges",), ()):
         commit, _, subject = ((await git.maybe(*log, *walk, "--", part.path)) or "").partition("\0")

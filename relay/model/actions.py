@@ -54,6 +54,7 @@ from relay.model.orders.worktrees import (
     ShowApps,
     ShowOutput,
     StopApp,
+    TakeBackMerge,
 )
 
 

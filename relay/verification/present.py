@@ -1,29 +1,39 @@
-"""What the verifications say of an agent's work as it stands now.
+"""What the verifications say of an agent's work, and of the main branch, as they stand now.
 
-Invariant: a verdict belongs to the tree that was tested. `of_work` alone decides which verification speaks of a
-worktree, and whether its files are still those; every interface takes it from here.
+Invariants:
+- a verdict belongs to the tree that was tested. `of_work` alone decides which verification speaks of a worktree, and
+  whether its files are still those; every interface takes it from here;
+- what failed in the landing queue is the branch's only where the queue put the branch out for it: else the main
+  branch fails by itself, or that is not known yet;
+- `of_main` alone decides whether the main branch fails its tests.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from relay.store.ports import Tx
 from relay.verification import journal
+from relay.verification.landing import journal as landings
+from relay.verification.landing.entry import EntryState
 from relay.verification.verification import OVER, Source, State, Verification
 
-#: Verifications of one agent that are looked at, the newest first.
-MOST = 20
+#: Verifications that are looked at, the newest first: of one agent, and of the main branch and batches.
+MOST, MOST_OF_MAIN = 20, 50
+#: Whose name the verifications of the main branch by itself have.
+RELAY = "RELAY"
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """The verification that speaks of an agent's work. `present`: the files are still those that were tested."""
+    """The verification that speaks of an agent's work. `present`: the files are still those that were tested. `main`:
+    by which what the work stands on fails by itself, None: that is not known of it."""
 
     of: Verification
     present: bool = True
+    main: Verification | None = None
 
     @property
     def said(self) -> str:
@@ -31,7 +41,10 @@ class Standing:
         name = self.of.name
         match self.of.state:
             case State.FAILED:
-                return f"Its tests failed ({name})" + ("." if self.present else ", and it was changed since.")
+                also = f", as those of what it stands on do ({self.main.name})" if self.main else ""
+                return (
+                    f"Its tests failed ({name}){also}{'' if self.present else ', and it was changed since'}."
+                )
             case State.PASSED if not self.present:
                 return f"It was changed since its tests passed ({name})."
             case State.ERROR:
@@ -54,16 +67,15 @@ class Standing:
 
 
 def of_tree(newest: Sequence[Verification], tree: str) -> Standing | None:
-    """`newest`: of one agent, the newest first; `tree`: what stands in its worktree, empty = not known, or nothing of
-    it is to land. Pure."""
-    found = [each for each in newest if _tells(each)]
-    if not found:
+    """`newest`: as of `telling`; `tree`: what stands in the agent's worktree, empty = not known, or nothing of it is
+    to land. Pure."""
+    if not newest:
         return None
-    last = found[0]
+    last = newest[0]
     # The queue tests a branch together with the main branch: what fails there is the branch, whatever its tree is.
     if not tree or last.state not in OVER or (_landing(last) and last.state is not State.PASSED):
         return Standing(last)
-    same = next((each for each in found if each.change.tree == tree), None)
+    same = next((each for each in newest if each.change.tree == tree), None)
     if same is not None:
         return Standing(same)
     tested = last.state in (State.PASSED, State.FAILED, State.ERROR) and last.change.tree is not None
@@ -72,10 +84,82 @@ def of_tree(newest: Sequence[Verification], tree: str) -> Standing | None:
 
 async def of_work(tx: Tx, trees: Mapping[str, str]) -> dict[str, Standing]:
     """By agent, what speaks of its work. `trees`: by agent, as of `of_tree`."""
-    found = {
-        agent: of_tree(await journal.newest_of_agent(tx, agent, MOST), tree) for agent, tree in trees.items()
-    }
-    return {agent: standing for agent, standing in found.items() if standing is not None}
+    found = {agent: of_tree(await telling(tx, agent), tree) for agent, tree in trees.items()}
+    told = {agent: standing for agent, standing in found.items() if standing is not None}
+    for agent, standing in told.items():
+        if standing.of.state is State.FAILED:
+            told[agent] = replace(standing, main=await fails_below(tx, standing.of.change.base))
+    return told
+
+
+async def fails_below(tx: Tx, base: str | None) -> Verification | None:
+    """By which verification the main branch's commit that some work stands on fails by itself."""
+    failed = [each for each in await newest_of_main(tx) if each.state is State.FAILED]
+    return next((each for each in failed if base and each.change.commit == base), None)
+
+
+async def telling(tx: Tx, agent: str) -> list[Verification]:
+    """The verifications that say something of the agent's work, the newest first."""
+    newest = [each for each in await journal.newest_of_agent(tx, agent, MOST) if _tells(each)]
+    return [each for each in newest if await _its_own(tx, each)]
+
+
+async def _its_own(tx: Tx, verification: Verification) -> bool:
+    """Not the failure of a test in the landing queue for which the queue did not put the branch out."""
+    entries = verification.change.about.get("entries")
+    if not _landing(verification) or verification.state is not State.FAILED or not entries:
+        return True
+    entry = await landings.load(tx, entries[0])
+    return entry.state is EntryState.PUT_OUT and entry.verification == verification.number
+
+
+@dataclass(frozen=True, slots=True)
+class RedMain:
+    """The main branch fails its tests. `of`: the verification that says so; `first`: the one that said so first,
+    since when no other passed."""
+
+    of: Verification
+    first: Verification
+
+    @property
+    def merge(self) -> Mapping[str, Any] | None:
+        """`{agent, by, commit}`: the merge after which it was seen first; None: it was seen after something else."""
+        return self.first.change.about.get("merge")
+
+
+def is_of_main(verification: Verification) -> bool:
+    """Is it of the main branch by itself, with nobody's work?"""
+    return _landing(verification) and verification.change.about.get("agents") == []
+
+
+async def of_main(tx: Tx) -> RedMain | None:
+    """Whether the main branch fails its tests, as far as is known; None: it passes, or nobody has tested what it is
+    now. Whoever moves it while it fails has it tested again (`relay.app.verification.main_branch`)."""
+    return red(await newest_of_main(tx))
+
+
+async def newest_of_main(tx: Tx) -> list[Verification]:
+    """The verifications of the main branch by itself, the newest first, without those that nobody wanted any more."""
+    newest = await journal.newest_of_agent(tx, RELAY, MOST_OF_MAIN)
+    return [each for each in newest if is_of_main(each) and each.state is not State.CANCELLED]
+
+
+def red(newest: Sequence[Verification]) -> RedMain | None:
+    """`newest`: as of `newest_of_main`. A commit that fails one of its tests fails, whatever else it passes. Pure."""
+    by_commit: dict[str | None, list[Verification]] = {}
+    for each in newest:
+        by_commit.setdefault(each.change.commit, []).append(each)
+    last: Verification | None = None
+    first: Verification | None = None
+    for at, tests in enumerate(by_commit.values()):
+        failed = [each for each in tests if each.state is State.FAILED]
+        if at == 0:
+            last = failed[0] if failed else None
+        if failed:
+            first = failed[-1]
+        elif last is None or any(each.state is State.PASSED for each in tests):
+            break
+    return None if last is None or first is None else RedMain(last, first)
 
 
 def _landing(verification: Verification) -> bool:

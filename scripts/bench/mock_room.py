@@ -150,7 +150,7 @@ class MockRoom(MockState):
                 "people": self.here(),
                 "dispatcher": self.dispatcher,
                 "storage": {"engine": "sqlite", "path": ".relay/events.db"},
-                "tail": {"catching_up": False, "offset": 0, "size": 0},
+                "tail": self.tail,
                 "commands": COMMANDS,
             }
         )

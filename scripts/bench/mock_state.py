@@ -90,6 +90,7 @@ class MockState:
         self.resumed_from: list[str | None] = []
         self.clients: list[Client] = []
         self.lines: dict[str, list[dict[str, str]]] = {}
+        self.tail: dict[str, Any] = {"catching_up": False, "offset": 0, "size": 0}
         #: Accept no connection at all, as a stopped daemon.
         self.down = False
         #: Take a message in, and lose the answer on its way: the next n posts.

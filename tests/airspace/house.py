@@ -103,6 +103,9 @@ class PlayedTrees:
     def branches(self) -> Mapping[str, str]:
         return {one.agent: f"relay/{one.agent.lower()}" for one in self.sets}
 
+    def trees(self) -> Mapping[str, str]:
+        return {one.agent: f"tree of {one.agent}" for one in self.sets}
+
     def messages(self) -> Mapping[str, Sequence[str]]:
         return self.commits
 

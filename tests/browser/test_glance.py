@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, expect
 
-from tests.browser.person import Person
+from tests.browser.person import Person, shot
+from tests.e2e.test_landing import IGNORED, UNIT, ended
+from tests.git.repository import commit, git
 from tests.outside import agent, room, settings
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -148,3 +151,45 @@ async def test_ten_agents_fit_beside_the_views_that_a_person_needs(chromium: Bro
         await page.keyboard.press("q")
         await expect(page.get_by_test_id("tab-queue")).to_have_attribute("aria-current", "page")
         await expect(page.get_by_test_id("tab-memory")).to_have_count(0)
+
+
+async def test_a_main_that_fails_is_seen_at_once_and_put_right_from_there(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    folder = tmp_path / "room"
+    (folder / "policies").mkdir(parents=True)
+    (folder / "w.yaml").write_text('- write: {app.py: "BROKEN = 1\\n"}\n  say: done\n')
+    (folder / "policies" / "all.yaml").write_text(json.dumps([UNIT]))
+    git(folder, "init", "-q", "-b", "main")
+    commit(folder, {".gitignore": IGNORED, "app.py": "x = 1\n"})
+    async with room(folder, settings(agent("CLEO", "w.yaml"))) as house:
+        await house.start()
+        asked = await house.post("@CLEO sort the users")
+        await house.reply_to(asked["id"], "CLEO")
+        await ended(house, "turn", "failed")
+        status, merged = await house.ask("POST", "/api/worktrees/CLEO/merge", json={"name": "ann"})
+        assert status == 200, merged
+        await house.post("@CLEO again", name="bob")
+        desk = await Person.arrive(chromium, house, "ann", viewport={"width": 1400, "height": 900})
+        page = desk.page
+        chip = page.get_by_test_id("glance-main")
+        await expect(chip).to_have_text("main fails")
+        await shot(page, "main-fails-glance")
+        await page.set_viewport_size({"width": 390, "height": 844})
+        await expect(chip).to_be_visible()
+        await shot(page, "main-fails-glance-phone")
+        await chip.click()
+        card = page.get_by_test_id("need").filter(has_text="Main fails its tests")
+        await expect(card).to_be_focused()
+        await shot(page, "main-fails-need-phone")
+        await page.set_viewport_size({"width": 1400, "height": 900})
+        await shot(page, "main-fails-need")
+        await card.get_by_text("Show log").click()
+        await expect(page.get_by_role("dialog")).to_contain_text("app.py is broken")
+        await shot(page, "main-fails-log")
+        await page.keyboard.press("Escape")
+        await card.get_by_role("button", name="Take back CLEO's merge").click()
+        await expect(card).to_have_count(0)
+        await expect(chip).to_have_count(0)
+        assert (folder / "app.py").read_text() == "x = 1\n"
+        await desk.leave()

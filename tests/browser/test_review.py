@@ -56,7 +56,14 @@ async def test_a_branch_is_read_through_and_lands_as_one_commit(chromium: Browse
         await house.reply_to((await house.post("@AVA begin"))["id"], "AVA")
         ann = await Person.arrive(chromium, house, "ann", viewport={"width": 1400, "height": 900})
         page = ann.page
-        # Where it is said to be ready, both are a click away.
+        # Where it is said to be ready, both are a click away. A hand's edit is seen without a turn.
+        tree = folder / ".relay/worktrees/ava/src/cart.py"
+        whole, stands = tree.read_text(), page.get_by_test_id("stands-AVA")
+        await expect(stands).to_contain_text("+1204")
+        tree.write_text(whole + "# more\n")
+        await expect(stands).to_contain_text("+1205")
+        tree.write_text(whole)
+        await expect(stands).to_contain_text("+1204")
         await shot(page, "review-ways-1400")
         await page.get_by_test_id("ways-land-AVA").click()
         await expect(page.get_by_test_id("land-now")).to_be_enabled()

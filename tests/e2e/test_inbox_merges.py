@@ -6,7 +6,7 @@ import json
 
 from tests.e2e.test_inbox import act, comes, names, needs
 from tests.e2e.test_inbox_work import answer_of, nothing
-from tests.e2e.test_set_back import Started, merge, started
+from tests.e2e.test_set_back import Started, merge, rows, started
 from tests.outside import Json, eventually
 
 __all__ = ["started"]
@@ -19,7 +19,19 @@ async def test_a_conflict_is_one_need_with_all_that_comes_of_it(started: Started
     told = await room.until_said("BEN does not merge into main now", speaker="RELAY")
     await room.reply_to(told["id"], "BEN")
     back = await comes(room, "collision")
-    assert [name for name in names(back) if name != "abort-BEN"] == ["stop-BEN", "update-BEN", "later"]
+
+    # BEN is in the middle of a merge: first what ends it, never what began it as if nothing had.
+    async def stuck() -> Json | None:
+        need = (await needs(room)).get(back["id"])
+        return need if need and "settle-BEN" in names(need) else None
+
+    back = await eventually(stuck, "the merge in BEN's worktree can be given up")
+    assert names(back) == ["settle-BEN", "abort-BEN", "update-BEN", "stop-BEN", "later"]
+    assert [each["label"] for each in back["actions"]][:3] == [
+        "Settle it yourself",
+        "Give up the merge in BEN's worktree",
+        "Ask BEN again to settle the conflicts",
+    ]
     assert "BEN does not merge into main now" in back["text"] and "SET BACK" not in back["text"], back
 
     async def of_ben() -> list[Json]:
@@ -32,9 +44,13 @@ async def test_a_conflict_is_one_need_with_all_that_comes_of_it(started: Started
 
     await room.post("/land @BEN")
     await answer_of(room, "BEN's branch did not land")
-    parts = ("BEN cannot be merged into main", "So BEN's branch did not land.", "src/cart.py (line")
+    parts = (
+        "c1: BEN cannot be merged into main: in src/cart.py, total (line 2), ",
+        "So BEN's branch did not land.",
+        "src/cart.py (line",
+    )
     clash = await eventually(lambda: one("conflict", *parts), "one need")
-    assert names(clash) == [*(f"choice-{n}" for n in range(1, 6)), "update-BEN", "abort"]
+    assert names(clash) == [*(f"choice-{n}" for n in range(1, 6)), "abort", "update-BEN"]
     assert [need["id"] for need in json.loads((await room.relay("inbox", "--json")).out)] == [clash["id"]]
     asked = await room.post("/inbox")
     assert (await room.reply_to(asked["id"], "RELAY"))["body"].startswith("1 thing needs you")
@@ -74,11 +90,14 @@ async def test_branches_that_a_person_keeps_apart_are_no_need(started: Started) 
     # Whom it was left to answers, and settles nothing: that is said.
     assert (await act(room, clash["id"], "choice-3"))["success"]
 
+    asks = await room.until_said("ann asks BEN to settle conflict c1", speaker="RELAY")
+    text = (await needs(room))[clash["id"]]["text"]
+    answer = await room.reply_to(asks["id"], "BEN")
+    assert f"BEN was asked to write it (m{asks['number']})." in text or "not settled it" in text, text
+
     async def in_vain() -> bool:
-        return (
-            "BEN was asked to write it, has answered, and has not settled it."
-            in ((await needs(room))[clash["id"]]["text"])
-        )
+        told = (await needs(room))[clash["id"]]["text"]
+        return f"BEN has answered (m{answer['number']}) and not settled it." in told
 
     await eventually(in_vain, "the conflict says that BEN has answered in vain")
     assert (await act(room, clash["id"], "choice-5"))["success"]
@@ -92,16 +111,20 @@ async def test_work_whose_conflicts_are_decided_is_landed_from_the_inbox(started
     await room.reply_to(told["id"], "BEN")
     await room.until_said(r"BEN has not settled src/cart\.py", speaker="RELAY")
 
-    async def collision(given_up: bool) -> Json | None:
+    async def collision() -> Json | None:
         found = [need for need in (await needs(room)).values() if need["kind"] == "collision"]
-        return found[0] if found and ("abort-BEN" in names(found[0])) is not given_up else None
+        return found[0] if found and "settle-BEN" in names(found[0]) else None
 
-    # BEN is in the middle of a merge that it does not settle: a person ends that, then settles it in the room.
-    stuck = await eventually(lambda: collision(False), "the merge in BEN's worktree can be given up")
-    done = await act(room, stuck["id"], "abort-BEN")
+    # BEN is in the middle of a merge that it does not settle: a person ends that, and settles it in the room.
+    stuck = await eventually(collision, "the merge in BEN's worktree can be settled")
+    done = await act(room, stuck["id"], "settle-BEN")
     assert done["success"] and "What stood in the files is kept" in done["reason"], done
-    await eventually(lambda: collision(True), "no merge is under way there")
-    await room.ask("POST", "/api/worktrees/BEN/merge", json={"name": "ann"})
+    assert "The room is asked about c1: `/resolve c1 1` to `5`." in done["reason"], done
+
+    async def ended() -> bool:
+        return not (await rows(room))["BEN"]["merging"]
+
+    await eventually(ended, "no merge is under way there")
     clash = await comes(room, "conflict")
     assert (await act(room, clash["id"], "choice-1"))["success"]
     # Who reads the branch is told that its lines are not what lands; not where they are.

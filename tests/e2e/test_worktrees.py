@@ -58,6 +58,21 @@ async def test_an_answer_names_what_it_changed_and_a_person_merges_it(open_room:
     await eventually(seen, "the changes in the list")
     told = await one.get("/api/worktrees/WRITER/diff")
     assert "+mine" in told["diff"] and not told["truncated"]
+
+    # A hand's edit of the very line is seen by who shows the branch: lines and sizes say nothing of it.
+    async def tree() -> str:
+        (air,) = (await one.get("/api/airspace"))["agents"]
+        return str(air["tree"])
+
+    async def seen_as(wanted: bool) -> bool:
+        return (await tree() == before) is wanted
+
+    before, notes = await tree(), Path((await one.get("/api/worktrees"))["worktrees"][0]["path"]) / "notes.md"
+    own = notes.read_text()
+    notes.write_text(own.replace("mine", "hers"))
+    await eventually(lambda: seen_as(False), "the hand's edit")
+    notes.write_text(own)
+    await eventually(lambda: seen_as(True), "that it was taken back")
     status, done = await one.ask("POST", "/api/worktrees/WRITER/merge", json={"name": "ann"})
     assert (status, done["success"]) == (200, True)
     assert (one.folder / "notes.md").read_text() == "one\ntwo\nmine\n"

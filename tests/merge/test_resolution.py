@@ -12,6 +12,7 @@ from relay.airspace.advisories.rules.set_back import why_ended
 from relay.airspace.worktrees.branch_updates import BranchUpdates
 from relay.airspace.worktrees.merging.proposal import MergeOptions
 from relay.airspace.worktrees.view import rows
+from relay.log.commit_trailers import SUGGESTIONS
 from relay.merge.resolution.service import of_json
 from relay.merge.resolution.wording import shown
 from relay.model import Refusal
@@ -104,6 +105,27 @@ async def test_each_conflict_names_who_changed_its_lines_and_not_who_changed_the
     for name, who in (("two", "BEN"), ("three", "CLARA"), ("four", "BEN")):
         [question] = [body for body in await place.messages() if f"`store.py`, `{name}`" in body]
         assert f"**main** ({who})" in question, question
+
+
+async def test_a_suggestion_that_came_and_went_hides_not_what_the_lines_are_for(open_place: Open) -> None:
+    place = await open_place(base=THREE)
+    write(
+        place.at("BEN"), {"store.py": THREE.replace('"one"', '"one by ben"').replace('"two"', '"two by ben"')}
+    )
+    for subject, one, two in (
+        ("Say who speaks (m12)", '"one by ava"', '"two by ava"'),
+        (f"{SUGGESTIONS[0]}ann in store.py", '"one by ann"', '"two by ava"'),
+        (f"{SUGGESTIONS[1]}ann in store.py", '"one by ava"', '"two by ava"'),
+        (f"{SUGGESTIONS[0]}ann in store.py", '"one by ava"', '"two by ann"'),
+    ):
+        commit(place.at("AVA"), {"store.py": THREE.replace('"one"', one).replace('"two"', two)}, subject)
+    await place.look()
+    await place.actions.merge("AVA", "ann")
+    await place.look()
+    with pytest.raises(Refusal):
+        await place.actions.merge("BEN", "ann")
+    asked = {one["entity"]: (one["a"]["lane"], one["a"]["intent"]) for one in await place.open.list()}
+    assert asked == dict.fromkeys(("one", "two"), ("AVA", "Say who speaks (m12)"))
 
 
 @BOTH

@@ -10,6 +10,8 @@ export interface AirAgent {
   startedAt: Time;
   committed: number | null;
   branch: string | null;
+  /** Another one when any file of its checkout is. */
+  tree?: string | null;
   position: Point | null;
   /** Where it lives, when that is another relay of the room; `away`: that one is not here, and this is what was seen last. */
   member?: string;

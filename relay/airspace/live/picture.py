@@ -96,11 +96,12 @@ def agent_json(
     *,
     person: bool,
     branch: str | None,
+    tree: str | None,
     position: Point | None,
     elsewhere: SharedWork | None = None,
 ) -> dict[str, Any]:
-    """`elsewhere`: as the other member tells it where the agent lives; then its name is there, and whether it is
-    away."""
+    """`tree`: another one when any file of its checkout is. `elsewhere`: as the other member tells it where the agent
+    lives; then its name is there, and whether it is away."""
     place = {} if elsewhere is None else {"member": elsewhere.member, "away": elsewhere.away}
     return place | {
         "agentId": working_set.agent,
@@ -110,6 +111,7 @@ def agent_json(
         "startedAt": iso(working_set.started_at or None),
         "committed": working_set.committed,
         "branch": branch,
+        "tree": tree,
         "position": None if position is None else _point(position),
     }
 
@@ -154,10 +156,11 @@ def picture_json(
     advisories: Iterable[Advisory],
     agents: Collection[str],
     branches: Mapping[str, str],
+    trees: Mapping[str, str],
     others: Mapping[str, SharedWork],
 ) -> dict[str, Any]:
-    """Everything of GET /api/airspace that was seen. `agents`: those of the room; `branches`: by agent; `others`: the
-    agents of the fleet's other members."""
+    """Everything of GET /api/airspace that was seen. `agents`: those of the room; `branches` and `trees`: by agent;
+    `others`: the agents of the fleet's other members."""
     return {
         "agents": [
             agent_json(
@@ -166,6 +169,7 @@ def picture_json(
                 person=working_set.agent not in agents
                 and bool(working_set.files or working_set.agent in branches),
                 branch=branches.get(working_set.agent),
+                tree=trees.get(working_set.agent),
                 position=picture.positions.get(working_set.agent),
                 elsewhere=others.get(working_set.agent),
             )

@@ -82,10 +82,15 @@ class AirspaceService:
             return {**self.shown, "graph": self._graph.state(), "precision": self._scanner.precision}
         worktrees = self._scanner.observer.worktrees
         agents, branches = frozenset(worktrees.agents()), dict(worktrees.branches())
-        return await asyncio.to_thread(self._state, agents, branches, worktrees.others)
+        trees = dict(worktrees.trees())
+        return await asyncio.to_thread(self._state, agents, branches, trees, worktrees.others)
 
     def _state(
-        self, agents: Collection[str], branches: Mapping[str, str], others: Mapping[str, SharedWork]
+        self,
+        agents: Collection[str],
+        branches: Mapping[str, str],
+        trees: Mapping[str, str],
+        others: Mapping[str, SharedWork],
     ) -> dict[str, Any]:
         settings, thresholds, seen = (
             self._context.settings,
@@ -98,7 +103,9 @@ class AirspaceService:
             "profile": settings.profile,
             "enabled": settings.enabled,
             "thresholds": asdict(thresholds),
-            **picture.picture_json(seen.picture, seen.sets, levels, advisories, agents, branches, others),
+            **picture.picture_json(
+                seen.picture, seen.sets, levels, advisories, agents, branches, trees, others
+            ),
             "unchecked": picture.unchecked_json(seen.semantic),
             "graph": self._graph.state(),
             "precision": self._scanner.precision,

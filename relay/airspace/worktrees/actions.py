@@ -27,7 +27,6 @@ from relay.airspace.worktrees.merging.take_back import MergeTakeBack
 from relay.airspace.worktrees.merging.under_way import UnderWay, begun_by_relay, check_removal, under_way
 from relay.airspace.worktrees.merging.wording import joined_words
 from relay.airspace.worktrees.registry import WorktreeRegistry
-from relay.airspace.worktrees.room import WantedMerge
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
 from relay.airspace.worktrees.view import missing
 from relay.config.command_line import command
@@ -159,7 +158,7 @@ class WorktreeActions:
                 branch = of.snapshot.head.branch
         conflicts = {"conflicts": list(refusal.paths)}
         await self._registry.room.record(WorktreeChange(CONFLICTED, agent, branch, by, details=conflicts))
-        asked = await self._ask(agent, since, work, refusal)
+        asked = await self._branch_updates.ask(agent, since, work, refusal)
         if not asked:
             return refusal
         fix = f"The room is asked about {', '.join(asked)}: `/resolve {asked[0]} 1` to `5`. {refusal.fix}"
@@ -195,11 +194,7 @@ class WorktreeActions:
             return
         refusal = await under_way(agent, worktree.checkout, own=True)
         assert refusal is not None
-        if work.merge is None or work.merge.clean:
-            raise refusal
-        found = Conflict(work.merge.conflicts, "", "", work.merge, (began.into, work.into_at))
-        since = worktree.work.started_at if worktree.work else 0.0
-        if not (asked := await self._ask(agent, since, work.commit, found)):
+        if not (asked := await self._ask_of(worktree, began.into, work)):
             raise refusal
         then = (
             f"{agent} has edited its files since: when the room has decided, {command(f'worktrees abort {agent}')} "
@@ -212,20 +207,17 @@ class WorktreeActions:
             f"`/resolve {asked[0]} 1` to `5`. {then} Or {agent} settles it: `/update @{agent}` asks.",
         )
 
-    async def _ask(self, agent: str, since: float, work: str, refusal: Conflict) -> Sequence[str]:
-        """Ask the room about what conflicts between the main branch and the commit `work` of an agent, who has worked
-        on it `since` (Unix seconds); the names of these conflicts."""
-        parts = [] if refusal.merge is None else [part for part in refusal.merge.parts if not part.settled]
-        if not parts or self._registry.main is None:
+    async def _ask_of(
+        self, worktree: TrackedWorktree, into: str, work: Resolvable | None = None
+    ) -> Sequence[str]:
+        """Ask the room about what conflicts between a worktree's `work` and the main branch; the names of these
+        conflicts."""
+        work = work or await self._resolvable(worktree)
+        if work.merge is None or work.merge.clean:
             return ()
-        git, room = self._registry.scratch.git(self._registry.main), self._registry.room
-        about = await room.summary(agent, since)
-        asked = [each.text for each in about.requests]
-        intent = (asked or about.tasks or ("",))[-1]
-        agents = frozenset(self._registry.settings.agent_names)
-        ours = await room.authors(self._registry.main, git, agents, refusal.main, work, parts)
-        wanted = WantedMerge(agent, refusal.into, refusal.main, work, ours, (agent, intent))
-        return await room.ask(wanted, parts)
+        found = Conflict(work.merge.conflicts, "", "", work.merge, (into, work.into_at))
+        since = worktree.work.started_at if worktree.work else 0.0
+        return await self._branch_updates.ask(worktree.name, since, work.commit, found)
 
     async def resolvable(self, agent: str) -> Resolvable:
         """The agent's work as it stands against the main branch, with what was chosen. Raises Refusal: there is none,
@@ -342,9 +334,9 @@ class WorktreeActions:
             await self._record(worktree, change)
         return {"success": True, "reason": text, "kept": wanted, "commit": commit}
 
-    async def abort(self, agent: str, by: str) -> dict[str, Any]:
-        """Give up the merge of the main branch into an agent's own; what stood in the files is kept. Raises Refusal,
-        and then the merge is still under way."""
+    async def abort(self, agent: str, by: str, *, settle: bool = False) -> dict[str, Any]:
+        """Give up the merge of the main branch into an agent's own; what stood in the files is kept. `settle`: then
+        ask the room about what conflicts. Raises Refusal, and then the merge is still under way."""
         async with self.changing(self.own(agent, "changed"), "changed") as worktree:
             with _refusing("git could not give the merge up"):
                 update, source = await self._branch_updates.update_of(worktree)
@@ -355,8 +347,16 @@ class WorktreeActions:
                         "Git's own: `git merge --abort` in that folder." if source.snapshot.merging else "",
                     )
                 ref = await self._branch_updates.give_up(worktree, update, started, by)
+            text = f"The merge of {started.into} is given up. What stood in the files is kept in `{ref}`."
+            if settle:
+                with _refusing(f"{text} The room could not be asked what is to stand"):
+                    asked = await self._ask_of(worktree, started.into)
+                text += (
+                    f" The room is asked about {', '.join(asked)}: `/resolve {asked[0]} 1` to `5`."
+                    if asked
+                    else f" Nothing of {worktree.name}'s conflicts with {started.into}."
+                )
         self._registry.wake.set()
-        text = f"The merge of {started.into} is given up. What stood in the files is kept in `{ref}`."
         return {"success": True, "reason": text, "kept": ref, "commit": started.head}
 
     async def remove(self, agent: str, by: str) -> dict[str, Any]:

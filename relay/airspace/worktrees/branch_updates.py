@@ -21,9 +21,11 @@ from relay.airspace.worktrees.lifecycle import (
 )
 from relay.airspace.worktrees.merging.merge_into_main import BranchMerger
 from relay.airspace.worktrees.merging.proposal import MergeSource
+from relay.airspace.worktrees.merging.refusals import Conflict
 from relay.airspace.worktrees.merging.update_from_main import UpdateFromMain
 from relay.airspace.worktrees.merging.wording import joined_words, listed, taken_in, to_settle
 from relay.airspace.worktrees.registry import WorktreeRegistry
+from relay.airspace.worktrees.room import WantedMerge
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
 from relay.config.command_line import command
 from relay.git.merge_state import StartedMerge, operation_under_way, started_merge
@@ -170,6 +172,21 @@ class BranchUpdates:
             return ""
         finally:
             registry.wake.set()
+
+    async def ask(self, agent: str, since: float, work: str, refusal: Conflict) -> Sequence[str]:
+        """Ask the room about what conflicts between the main branch and the commit `work` of an agent, who has worked
+        on it `since` (Unix seconds); the names of these conflicts."""
+        parts = [] if refusal.merge is None else [part for part in refusal.merge.parts if not part.settled]
+        if not parts or self._registry.main is None:
+            return ()
+        git, room = self._registry.scratch.git(self._registry.main), self._registry.room
+        about = await room.summary(agent, since)
+        asked = [each.text for each in about.requests]
+        intent = (asked or about.tasks or ("",))[-1]
+        agents = frozenset(self._registry.settings.agent_names)
+        ours = await room.authors(self._registry.main, git, agents, refusal.main, work, parts)
+        wanted = WantedMerge(agent, refusal.into, refusal.main, work, ours, (agent, intent))
+        return await room.ask(wanted, parts)
 
     async def conclude(self, worktree: TrackedWorktree, snapshot: Snapshot) -> Snapshot:
         """At the end of a turn: commit a merge that is settled, or say what is not."""

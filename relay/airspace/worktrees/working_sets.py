@@ -249,6 +249,15 @@ class WorkingSetSource:
         told = {name: other.branch for name, other in self.others.items()}
         return {name: branch for name, branch in {**told, **seen}.items() if branch}
 
+    def trees(self) -> Mapping[str, str]:
+        """Of each agent's checkout, as it was seen last, what names its files and their contents."""
+        seen = {
+            name: worktree.work.snapshot.tree
+            for name, worktree in self._registry.worktrees.items()
+            if worktree.work
+        }
+        return {**{name: other.commit for name, other in self.others.items() if other.commit}, **seen}
+
     def messages(self) -> Mapping[str, Sequence[str]]:
         told = {name: other.messages for name, other in self.others.items()}
         seen = self._registry.worktrees.items()

@@ -279,7 +279,9 @@ class Parts:
             TimelineActions(self.rewinds, self.moments),
             MemoryActions(store, hop_decay=lambda: settings.current.memory.hop_decay),
             outside={
-                **dict.fromkeys((actions.Resolve, actions.GiveUpMerge), self.conflict_service),
+                **dict.fromkeys(
+                    (actions.Resolve, actions.GiveUpMerge, actions.TakeBackMerge), self.conflict_service
+                ),
                 actions.RaiseBudget: BudgetOrders(self.reload),
                 actions.ShowSince: SinceOrders(store, self.needs, clock),
                 **dict.fromkeys(REVIEWING, self.reviews),

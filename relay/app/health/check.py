@@ -74,6 +74,9 @@ async def look(config: str | None) -> list[Check]:
         checks.append(await _guarded("database", data.database, context))
         for check in data.OF_THE_DATABASE:
             checks.append(await _of_database(check.__name__, check, context))
+        if context.store is not None:
+            main = await _guarded("main", data.main_branch, context)
+            checks += [main] if main.status is not Status.OK else []
         if context.settings.notify:
             checks.append(await _of_database("notify", notify.notify, context))
         if context.settings.storage == "postgres":

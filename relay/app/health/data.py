@@ -21,6 +21,7 @@ from relay.model import STEWARD, references
 from relay.room.dispatch.breaker import BreakerState, in_a_row
 from relay.room.journal import ledger
 from relay.store.ports import Row, Tx, load_migrations, schema_id
+from relay.verification import present
 
 #: Events that are verified; of a longer log, the newest so many.
 VERIFIED = 20_000
@@ -165,6 +166,15 @@ async def breakers(context: CheckContext) -> Check:
             text = f"{row['agent']} is rate limited until {clock_time(parked, context.now)}"
             seen.append(warning("breakers", text))
     return worst("breakers", seen, "every circuit is closed: no agent failed several times in a row")
+
+
+async def main_branch(context: CheckContext) -> Check:
+    assert context.store is not None
+    red = await context.store.read(present.of_main)
+    if red is None:
+        return ok("main", "no test of the main branch by itself failed")
+    text = f"{red.of.change.branch or 'the main branch'} fails its tests ({red.of.name}): {red.of.reason}"
+    return warning("main", text, f"{command('inbox')} says since when, and what can be done.")
 
 
 async def followers(context: CheckContext) -> Check:

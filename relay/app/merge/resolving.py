@@ -25,7 +25,7 @@ from relay.merge.resolution.journal import AskedConflict, Resolution
 from relay.merge.resolution.service import found, of_number
 from relay.merge.resolution.wording import listed, shown, side_name
 from relay.model import Refusal
-from relay.model.actions import GiveUpMerge, Resolve
+from relay.model.actions import GiveUpMerge, Resolve, TakeBackMerge
 from relay.model.ports import Voice
 from relay.store.ports import Store, Tx
 
@@ -48,9 +48,11 @@ class ConflictService:
     # -- what the room's people say
 
     async def carry_out(self, action: Any, *, by: str, source_key: str) -> str:
-        """`/resolve` and `/abort`; the room's answer, as markdown. Raises Refusal."""
+        """`/resolve`, `/abort` and `/takeback`; the room's answer, as markdown. Raises Refusal."""
         if isinstance(action, GiveUpMerge):
-            return str((await self._actions.abort(action.agent, by))["reason"])
+            return str((await self._actions.abort(action.agent, by, settle=action.settle))["reason"])
+        if isinstance(action, TakeBackMerge):
+            return str((await self._actions.take_back(action.agent, by, action.commit))["reason"])
         assert isinstance(action, Resolve)
         if action.conflict is not None and action.choice is None:
             return await self.show(action.conflict)

@@ -15,7 +15,6 @@ from relay.model import Board, BoardTask, actions, references
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job, JobState, message_of_row
 from relay.store.ports import Tx
-from relay.verification import journal as verifications
 from relay.verification import present
 from relay.verification.verification import State
 
@@ -87,8 +86,9 @@ async def _stands(tx: Tx, task: BoardTask, done: Job, trees: Mapping[str, str]) 
     commit, at = await _landed(tx, done.agent, done.ended_at or done.created_at)
     if commit:
         # A merge tests nothing.
-        newest = await verifications.newest_of_agent(tx, done.agent, present.MOST)
-        before = present.of_tree([each for each in newest if each.at <= at], "")
+        before = present.of_tree(
+            [each for each in await present.telling(tx, done.agent) if each.at <= at], ""
+        )
         bad = before is not None and before.of.state in _NO_SUCCESS
         though = f", though {_VERDICTS[before.of.state]} ({before.of.name})" if before and bad else ""
         return f"landed as {commit[:DIGITS]}{though}", bad

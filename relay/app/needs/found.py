@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from relay.airspace.advisories import table, wording
 from relay.airspace.advisories.rules.advisory import Advisory, Steering
-from relay.app.needs.need import Kind, Need, NeedAction, gives_up, later
+from relay.app.needs.need import Kind, Need, NeedAction, gives_up, later, settles
 from relay.app.needs.words import MOST_LABEL, named, prose, sentence, short, unmarked
 from relay.base.durations import clock_time, parse_iso, rough_duration
 from relay.base.terminal_text import flat
@@ -72,7 +72,12 @@ async def collisions(tx: Tx, agents: Iterable[str], told: Collection[str] = ()) 
             if not (choice.name == "stop" and choice.agent in paused)
         ]
         stuck = [name for name, each in back.items() if each.unsettled and name in names]
-        buttons += [gives_up(name, f"abort-{name}") for name in stuck]
+        # First what ends a merge that is under way: to be asked for one again helps least.
+        buttons[:0] = [
+            button
+            for name in stuck
+            for button in (settles(name, f"settle-{name}"), gives_up(name, f"abort-{name}"))
+        ]
         # As the room says it: by the message that told of it.
         name = references.message(advisory.number) if advisory.number else advisory.id[-6:]
         said = ":".join(["advisory", name, *sorted(back)])

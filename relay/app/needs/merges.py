@@ -12,17 +12,19 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from relay.airspace.advisories import table, wording
+from relay.airspace.advisories.rules.advisory import asks_to_take_in
 from relay.airspace.advisories.rules.set_back import SetBack
 from relay.airspace.worktrees.lifecycle import CHANGED, DISCARDED, MERGED, TAKEN_IN
+from relay.app.needs.main_fails import main_fails
 from relay.app.needs.need import Kind, Need, NeedAction, gives_up, later
 from relay.app.needs.words import sentence, short
 from relay.base.durations import parse_iso
 from relay.base.terminal_text import flat
+from relay.git.merge_state import line_ranges
 from relay.log import events
 from relay.merge.resolution import journal as conflicts
 from relay.merge.resolution.journal import AskedConflict
-from relay.model import actions
-from relay.model.names import listed
+from relay.model import Message, actions, references
 from relay.room.dispatch.budget import DAY_S
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import message_of_row
@@ -37,8 +39,9 @@ MOST_ENTRIES = 500
 
 
 async def merge_needs(tx: Tx, members: Collection[str], now: float) -> tuple[list[Need], frozenset[str]]:
-    """Conflicts that wait for one of the five answers (docs/landing.md), and branches that did not land. Also the
-    agents whose being set back is part of these, or is decided: no other need says that."""
+    """Conflicts that wait for one of the five answers (docs/landing.md), branches that did not land, and a main
+    branch that fails its tests. Also the agents whose being set back is part of these, or is decided: no other need
+    says that."""
     open_ = sorted(await conflicts.newest(tx, only_open=True), key=lambda asked: asked.number)
     asked = [*open_, *(each for each in await conflicts.newest(tx) if each.state != conflicts.OPEN)]
     advisories = (await table.load_state(tx)).advisories.values()
@@ -47,48 +50,53 @@ async def merge_needs(tx: Tx, members: Collection[str], now: float) -> tuple[lis
     inside = {entry.agent for entry in queue}
     out = {entry.agent: entry for entry in await _put_out(tx, inside, now)}
     found, waiting = list[Need](), set[str]()
-    idle = await _answered(tx, open_)
+    left_to = await _left_to_agents(tx, open_)
     for each in open_:
         agent = each.question.agent
         first = agent not in waiting  # what is known of the branch is said once, with its first conflict
         waiting.add(agent)
         beside = (backs.get(agent), out.get(agent)) if first else (None, None)
         clash = _conflict(each, *beside, asks=agent in members, queued=first and agent in inside)
-        text = "".join(
-            f" {flat(name)} was asked to write it, has answered, and has not settled it."
-            for name in idle.get(each.number, ())
-        )
-        found.append(replace(clash, text=clash.text + text))
+        found.append(replace(clash, text=clash.text + left_to.get(each.number, "")))
     found += [
         need
         for agent, entry in out.items()
         if agent not in waiting and (need := _not_landed(entry, asked, can=agent in members))
     ]
-    found += _main_fails([entry for entry in queue if entry.held_on and entry.state is EntryState.WAITING])
+    found += await main_fails(tx, queue, members)
     found += await _decided(tx, asked, {*waiting, *inside, *out}, members, now)
     told = {name for name, back in backs.items() if name in waiting or _is_decided(back, asked)}
     return found, frozenset(told)
 
 
-async def _answered(tx: Tx, open_: Sequence[AskedConflict]) -> dict[int, list[str]]:
-    """Of open conflicts, the agents that were asked to write what is to stand there, and whose last answer to that
-    settled nothing."""
+async def _left_to_agents(tx: Tx, open_: Sequence[AskedConflict]) -> dict[int, str]:
+    """Of open conflicts, which agents were asked to write what is to stand there, and whose last answer to that
+    settled nothing: " BEN has answered (m67) and not settled it."."""
     if not any(each.askees for each in open_):
         return {}
     rows = await tx.all(Q.messages_before, before=await events.last_pos(tx) + 1, limit=MOST_ENTRIES)
     said = [message_of_row(row) for row in rows]
-    replies = {(message.in_reply_to, message.speaker) for message in said if message.kind == "agent"}
-    asked = dict[tuple[int, str], str]()
-    for message in said:  # the newest first
-        for name in message.to if message.meta.get("notice") == "conflict" else ():
-            asked.setdefault((message.meta.get("conflict", 0), name), message.id)
+    replies = {(each.in_reply_to, each.speaker): each for each in said if each.kind == "agent"}
+    asked = dict[tuple[int, str], Message]()
+    for message in said:  # the newest first; one that is urgent asks people
+        if message.meta.get("notice") == "conflict" and "urgent" not in message.meta:
+            for name in message.to:
+                asked.setdefault((message.meta.get("conflict", 0), name), message)
+
+    def told(conflict: AskedConflict, name: str) -> str:
+        question = asked.get((conflict.number, name))
+        if question is None:
+            return f" {flat(name)} was asked to write it."
+        if answer := replies.get((question.id, name)):
+            return f" {flat(name)} has answered ({references.message(answer.number)}) and not settled it."
+        return f" {flat(name)} was asked to write it ({references.message(question.number)})."
+
     return {
-        each.number: [
-            name
+        each.number: "".join(
+            told(each, name)
             for name in each.askees
-            if (asked.get((each.number, name), ""), name) in replies
-            and name not in {answer["agent"] for answer in each.answers}
-        ]
+            if name not in {answer["agent"] for answer in each.answers}
+        )
         for each in open_
     }
 
@@ -161,10 +169,11 @@ def _conflict(
     """`back`, `out`: what is part of it; `asks`: its agent can be asked; `queued`: its branch is in the queue."""
     question, part = asked.question, asked.part
     agent, number, into = question.agent, asked.number, flat(question.into_name)
-    where = f", {short(part.entity, 120)}" if part.entity else ""
-    text = (
-        f"{flat(agent)} cannot be merged into {into}: in {short(part.path, 200)}{where}, {flat(part.kind)}."
-    )
+    where = short(part.path, 200) + (f", {short(part.entity, 120)}" if part.entity else "")
+    place = part.places[2]
+    if place is not None and place[0] <= place[1]:
+        where += f" ({line_ranges([place])})"
+    text = f"{asked.name}: {flat(agent)} cannot be merged into {into}: in {where}, {flat(part.kind)}."
     if back is not None:
         text += f" {sentence(wording.finds(back))}"
     if out is not None:
@@ -183,10 +192,10 @@ def _conflict(
         for choice, label in choices.items()
     ]
     if back is not None and asks:
-        label = f"Ask {agent} to merge {into} into its branch"
-        buttons.append(NeedAction(f"update-{agent}", label, actions.TakeMain((agent,))))
         if back.unsettled:
             buttons.append(gives_up(agent))
+        label = asks_to_take_in(agent, into, unsettled=back.unsettled)
+        buttons.append(NeedAction(f"update-{agent}", label, actions.TakeMain((agent,))))
     if queued:
         buttons.append(NeedAction("cancel", "Take it out of the queue", actions.TakeFromQueue(agent)))
     at = parse_iso(asked.at)
@@ -211,29 +220,6 @@ def _not_landed(entry: Entry, asked: Sequence[AskedConflict], *, can: bool) -> N
     buttons = (again, leave) if can else (leave,)
     ended = entry.ended or entry.at
     return Need(id, Kind.NOT_LANDED, ended, entry.agent, sentence(text), buttons, str(entry.number))
-
-
-def _main_fails(held: Sequence[Entry]) -> list[Need]:
-    """`held`: entries that wait because the main branch by itself fails what tests them. One need for each state of
-    that branch: nothing in the queue ends the wait."""
-    found = []
-    for on in dict.fromkeys(entry.held_on or "" for entry in held):
-        entries = [entry for entry in held if entry.held_on == on]
-        agents = [entry.agent for entry in entries]
-        verb = "wait" if len(agents) > 1 else "waits"
-        text = f"{sentence(short(entries[0].note))} {flat(listed(agents))} {verb} in the landing queue for that. "
-        text += "Mend the main branch, or land what mends it: then the queue goes on by itself."
-        out = [
-            NeedAction(f"cancel-{agent}", f"Take {agent} out of the queue", actions.TakeFromQueue(agent))
-            for agent in agents
-        ]
-        id = f"main-fails:{on[:12]}"
-        at = min(entry.began or entry.at for entry in entries)
-        buttons = (*out, later("Leave it", id))
-        found.append(
-            Need(id, Kind.NOT_LANDED, at, " and ".join(agents), text, buttons, str(entries[0].number))
-        )
-    return found
 
 
 def _why_not(entry: Entry) -> str:

@@ -35,6 +35,7 @@ class Kind(StrEnum):
     HANDOFF = "handoff"
     EXPLORATION = "exploration"
     HELD = "held"
+    MAIN_FAILS = "main_fails"
     NOT_LANDED = "not_landed"
     SETTLED = "settled"
     SETUP_FAILED = "setup_failed"
@@ -43,7 +44,13 @@ class Kind(StrEnum):
     @property
     def urgent(self) -> bool:
         """It keeps somebody from working, or is refused when nobody answers."""
-        return self in (Kind.COLLISION, Kind.PERMISSION, Kind.CONFLICT, Kind.FAILED_AGENT)
+        return self in (
+            Kind.COLLISION,
+            Kind.PERMISSION,
+            Kind.CONFLICT,
+            Kind.FAILED_AGENT,
+            Kind.MAIN_FAILS,
+        )
 
     @property
     def called(self) -> str:
@@ -58,6 +65,7 @@ _TITLES = {
     Kind.ANSWERED: "Done?",
     Kind.EXPLORATION: "Variants",
     Kind.HELD: "Talk is held",
+    Kind.MAIN_FAILS: "Tests fail",
     Kind.NOT_LANDED: "Did not land",
 }
 
@@ -106,6 +114,11 @@ def later(label: str, need: str, name: str = "later") -> NeedAction:
 def gives_up(agent: str, name: str = "abort") -> NeedAction:
     """The button that ends the merge of main that is under way in an agent's worktree."""
     return NeedAction(name, f"Give up the merge in {agent}'s worktree", GiveUpMerge(agent))
+
+
+def settles(agent: str, name: str) -> NeedAction:
+    """The button that ends that merge, and has the room ask what is to stand there."""
+    return NeedAction(name, "Settle it yourself", GiveUpMerge(agent, settle=True))
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from relay.git.run import Git, GitError
 from relay.git.signing import Signature, of_person, of_relay, signed
 from relay.git.snapshot import commit_tree
 from relay.log import events
+from relay.log.commit_trailers import SUGGESTIONS
 from relay.model import Refusal
 from relay.model.actions import ApplySuggestion
 from relay.model.touches import Source
@@ -292,7 +293,7 @@ def _lines(
 
 
 def _message(sent: SentComment, comment: Comment, by: str, *, undo: bool) -> str:
-    what = f"Take back a suggestion of {sent.by}" if undo else f"Apply a suggestion of {sent.by}"
+    what = f"{SUGGESTIONS[undo]}{sent.by}"
     words = "" if undo or not comment.text else f"{comment.text}\n\n"
     did = "took it back" if undo else "applied it"
     return f"{what} in {comment.path}\n\n{words}Comment {sent.name} in the room; {by} {did}.\n"

@@ -18,7 +18,7 @@ from relay.model import references
 from relay.model.ports import Voice
 from relay.room.journal import ledger
 from relay.store.ports import Tx
-from relay.verification import approvals, journal
+from relay.verification import approvals, journal, present
 from relay.verification.journal import lane_of
 from relay.verification.landing import journal as landings
 from relay.verification.verification import Source, State
@@ -45,7 +45,10 @@ class Consequences:
             case "landing.put_out":
                 if outputs.get("task") and outputs.get("output"):
                     await self._open_again(tx, outputs["task"], str(outputs["reason"]), event)
-            case "verification.ended" if outputs["source"] != Source.LANDING:
+            case "verification.ended" if outputs["source"] == Source.LANDING:
+                if (outputs.get("about") or {}).get("agents") == []:
+                    await self._of_main(tx, outputs, event)
+            case "verification.ended":
                 match outputs["state"]:
                     case State.PASSED:
                         await self._passed(tx, outputs, event)
@@ -77,6 +80,24 @@ class Consequences:
         )
         await ledger.say(tx, text, parents=[event.id], meta=meta)
 
+    async def _of_main(self, tx: Tx, ended: Mapping[str, Any], event: Event) -> None:
+        """Say that the main branch fails its tests, once for each commit, and that it passes them again."""
+        known = [each for each in await present.newest_of_main(tx) if each.number <= ended["number"]]
+        was, now = present.red([each for each in known if each.number < ended["number"]]), present.red(known)
+        name, into = ended["reference"], flat(str(ended["branch"])) or "the main branch"
+        if now is not None and (was is None or was.of.change.commit != now.of.change.commit):
+            fails = "fails" if was is None else "still fails"
+            text = f"{name}: {into} {fails} its tests. {flat(str(ended['reason']))}"
+            lines = "\n".join(str(ended.get("lines") or "").split("\n")[-MOST_LINES:])
+            text += f"\n\n{fenced(lines)}" if lines else ""
+        elif was is not None and now is None and ended["state"] == State.PASSED:
+            text = f"{name}: {into} passes its tests again."
+        else:
+            return
+        await ledger.say(
+            tx, text, parents=[event.id], meta={"notice": "verification", "verification": ended["number"]}
+        )
+
     async def _passed(self, tx: Tx, ended: Mapping[str, Any], event: Event) -> None:
         name = ended["reference"]
         # What an agent tells of itself, by a commit of its own choice, is no word on its task.
@@ -98,6 +119,8 @@ class Consequences:
     async def _failed(self, tx: Tx, ended: Mapping[str, Any], event: Event) -> None:
         agent, reason = str(ended["agent"]), flat(str(ended["reason"]))
         text = f"{ended['reference']}: {agent}'s change did not pass. {reason}"
+        if below := await present.fails_below(tx, ended.get("base")):
+            text += f" What it stands on fails by itself ({below.name})."
         task = None
         if ended.get("task"):
             why = f"{ended['reference']} failed: {reason}"

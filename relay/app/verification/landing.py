@@ -33,6 +33,7 @@ from relay.app.verification.landing_approvals import LandingApprovals
 from relay.app.verification.landing_git import LandingGit, Link, Moved
 from relay.app.verification.landing_pin import LandingPins
 from relay.app.verification.landing_record import LandingRecord
+from relay.app.verification.main_branch import MainBranch
 from relay.app.verification.trees import look_up
 from relay.app.verification.verifier import Verifier
 from relay.base.files import alone_in
@@ -79,6 +80,7 @@ class LandingQueue:
     ) -> None:
         self._store, self._settings, self._registry = store, settings, registry
         self._actions, self._verifier = actions, verifier
+        self._main = MainBranch(store, registry, verifier)
         self._protocol, self._common = protocol, common
         self._record = LandingRecord(store, registry, words.LandingWords(voice))
         self._git = self.git = LandingGit(registry, updates, common)
@@ -108,7 +110,7 @@ class LandingQueue:
     async def _patience(self) -> float:
         open_ = await self._store.read(journal.open_entries)
         if not open_:
-            return IDLE_S
+            return HELD_S if await self._main.fails() else IDLE_S
         # What holds a branch may go without a word: an agent's turn, a person's file in the way.
         soon = any(not entry.note or entry.state is EntryState.ASKED for entry in open_)
         return POLL_S if soon else HELD_S
@@ -143,6 +145,7 @@ class LandingQueue:
             await self._record.hold_all(self._common.no_clone(trouble) if self._common else trouble)
             return False
         await self._cut_off()
+        await self._main.look()
         entries = await self._store.read(journal.open_entries)
         if not entries:
             return False
@@ -410,27 +413,14 @@ class LandingQueue:
 
     async def _is_green(self, link: Link, main: str) -> bool:
         """Does the main branch pass by itself what this entry fails? If not, the entry waits."""
-        target = await self._registry.target()
-        change = Change(
-            verifications.new_id(),
-            Source.LANDING,
-            "RELAY",
-            link.entry.asker,
-            link.proposal.into,
-            main,
-            main,
-            files=await self._files(link, main),
-            summary=f"{link.proposal.into} by itself",
-            about={"part": "batch", "entries": [], "agents": []},
-        )
-        if target is None or target.commit != main:
+        into, files = link.proposal.into, await self._files(link, main)
+        alone = await self._main.tested(link.entry.asker, into, main, files)
+        if alone is None:
             return False
-        made = await self._store.write(lambda tx: verifications.ask(tx, change))
-        alone = await self._verifier.finished(made.number)
         if alone.state is State.PASSED:
             return True
         if alone.state is State.FAILED:
-            note = f"{link.proposal.into} fails by itself ({alone.name}): {alone.reason}"
+            note = f"{into} fails by itself ({alone.name}): {alone.reason}"
             await self._record.hold(link.entry, note, held_on=main, say=True)
         else:
             await self._unverified([link], alone)

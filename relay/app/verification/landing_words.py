@@ -169,7 +169,7 @@ def broken(link: Link, failed: Verification, bad: Sequence[Result], before: Sequ
     reason = " ".join(said(result) for result in bad) or failed.reason
     into = link.proposal.into
     beside = f" with {', '.join(before)}, which landed before" if before else ""
-    text = f"{flat(reason)} It was tested on {into}{beside} ({failed.name}); {into} passes without it."
+    text = f"{flat(reason)} It was tested on {into}{beside} ({failed.name}); {into} passed without it then."
     if link.across:
         text += f" {' '.join(map(flat, link.across))}"
     return text, failing_lines(bad[0], MOST_LINES) if bad else ""

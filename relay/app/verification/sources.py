@@ -1,5 +1,5 @@
 """Which changes are verified by themselves: what agents' turns and tasks leave, suggestions that people applied, what
-is handed on, and what variants of an exploration are.
+is handed on, what variants of an exploration are, and the main branch after a merge that nothing tested.
 
 Invariants: a change is asked for once, in the transaction that moves the cursor, or that ends the turn; without
 policies nothing is.
@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from relay.airspace.worktrees.lifecycle import CHANGED, MERGED
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.app.fleet.fleet import Fleet
+from relay.app.verification.main_branch import behind_merge
 from relay.log.events import Event
 from relay.model import Changes
 from relay.room.dispatch.turns import Plan
@@ -29,14 +31,14 @@ class ChangeSources:
     there is one relay."""
 
     name = "verification-sources"
-    reads = frozenset({TASK_CHANGED, HANDED_ON, VARIANT, APPLIED})
+    reads = frozenset({TASK_CHANGED, HANDED_ON, VARIANT, APPLIED, CHANGED})
     emits = frozenset({journal.ASKED})
 
     def __init__(self, policies: Policies, registry: WorktreeRegistry, fleet: Fleet | None = None) -> None:
         self._policies, self._registry, self._fleet = policies, registry, fleet
 
     async def apply(self, tx: Tx, event: Event) -> None:
-        changes = [change for change in self._changes(event) if change is not None]
+        changes = [change for change in [*self._changes(event), await self._merge(tx, event)] if change]
         if changes and await self._policies.are_there(tx):
             for at, change in enumerate(changes):
                 await journal.ask(tx, change, cause=[event.id], source_key=f"verify:{event.id}:{at}")
@@ -75,6 +77,14 @@ class ChangeSources:
                 agent = str(outputs["agent"])
                 return [_kept(Source.EXPLORATION, agent, event.snapshot, outputs["commit"], text)]
         return []
+
+    async def _merge(self, tx: Tx, event: Event) -> Change | None:
+        """The main branch behind a merge of a person's; the queue tests what it lands before. In a fleet each clone
+        has a main branch of its own, and whoever leads need not have this one's commits."""
+        told = event.outputs or {}
+        if event.type != CHANGED or told["change"] != MERGED or told.get("landed") or self._fleet is not None:
+            return None
+        return await behind_merge(tx, told["agent"], told["by"], told.get("into", "main"), told["commit"])
 
     def _task(self, task: Mapping[str, Any]) -> Change | None:
         """What an agent's worktree holds when it says that its task is done."""

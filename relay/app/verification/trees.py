@@ -92,6 +92,10 @@ async def _as_it_stands(registry: WorktreeRegistry, change: Change) -> Change:
 async def _with_files(registry: WorktreeRegistry, git: Git, change: Change) -> Change:
     tree, base = change.tree, change.base
     assert tree is not None
+    if base is None and change.source is Source.LANDING and change.commit:
+        base = await git.line(
+            "rev-parse", "--verify", f"{change.commit}^1"
+        )  # what it brought to the main branch
     if base is None:
         target = await registry.target()
         if target is None:

@@ -213,7 +213,7 @@ class RoomApp:
         return True
 
     async def _count_needs(self) -> None:
-        """Keep the count of what needs a person; where the room does not answer, the one before stands."""
+        """Keep what needs a person; where the room does not answer, the one before stands."""
         least, most = NEEDS_S
         while True:
             with suppress(TimeoutError):
@@ -222,9 +222,9 @@ class RoomApp:
             self._heard.clear()
             if self._view.wire.state == "live":
                 with suppress(Down, Refused):
-                    count = await self._client.count_needs()
-                    if count != self._view.needs:
-                        self._view.needs = count
+                    needs = await self._client.needs()
+                    if needs != self._view.needs:
+                        self._view.needs = needs
                         self._app.invalidate()
             await asyncio.sleep(least)
 

@@ -180,9 +180,10 @@ class RoomClient:
         """A GET. Raises Down or Refused."""
         return await self._request("GET", path)
 
-    async def count_needs(self) -> int:
-        """How many things need a person. Raises Down or Refused."""
-        return len(await self._answered("GET", "/api/needs", None, list))
+    async def needs(self) -> list[str]:
+        """The kinds of what needs a person, one for each. Raises Down or Refused."""
+        found = await self._answered("GET", "/api/needs", None, list)
+        return [str(need.get("kind")) for need in found if isinstance(need, dict)]
 
     # --- writing ------------------------------------------------------------------------------------------
 

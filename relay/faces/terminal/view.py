@@ -64,8 +64,8 @@ class RoomView:
     people_at: dict[str, str] = field(default_factory=dict)
     tasks: list[dict[str, Any]] = field(default_factory=list)
     locks: HeldLocks = field(default_factory=HeldLocks)
-    #: Things that need a person.
-    needs: int = 0
+    #: The kinds of the things that need a person.
+    needs: list[str] = field(default_factory=list)
     jobs: dict[Any, dict[str, Any]] = field(default_factory=dict)
     streams: dict[Any, Stream] = field(default_factory=dict)
     routing: dict[str, float] = field(default_factory=dict)
@@ -330,8 +330,10 @@ class RoomView:
             "refused": [("class:bad", " ○ refused ")],
         }.get(self.wire.state, [("class:warn", " ○ connecting ")])
         parts: Fragments = list(shown)
-        if self.needs:
-            parts.append(("class:warn", f" {self.needs} need{'s' * (self.needs == 1)} you: /inbox "))
+        if "main_fails" in self.needs:
+            parts.append(("class:bad", " main fails "))
+        if count := len(self.needs):
+            parts.append(("class:warn", f" {count} need{'s' * (count == 1)} you: /inbox "))
         for agent in self.agents.values():
             style, state = agent_state(agent, now)
             parts += [("", " "), (text.colour(str(agent.get("name"))), safe_line(str(agent.get("name")), 32))]

@@ -49,4 +49,17 @@ class SetUp(OfAgents, InWorktrees, word="/setup"):
 
 @dataclass(frozen=True)
 class GiveUpMerge(OfAgent, InWorktrees, word="/abort"):
-    """Give up the merge of the main branch that relay began in an agent's worktree."""
+    """Give up the merge of the main branch that relay began in an agent's worktree. `settle`: and ask the room what
+    is to stand where the two conflict."""
+
+    settle: bool = False
+
+    def line(self) -> str:
+        return f"{self.word} @{self.agent}" + " settle" * self.settle
+
+
+@dataclass(frozen=True)
+class TakeBackMerge(OfAgent, InWorktrees, word="/takeback"):
+    """Take the merge of an agent's work back from the main branch. `commit`: the main branch's commit of it."""
+
+    commit: str

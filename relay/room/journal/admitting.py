@@ -14,13 +14,15 @@ from relay.model.actions import SendReview, Steer
 from relay.room.journal import hop_limit as hops
 from relay.room.journal import ledger
 from relay.room.journal.admission_rules import Rules
-from relay.room.journal.ledger import NewMessage
+from relay.room.journal.ledger import NewMessage, Q
 from relay.room.journal.visitors import told_apart, told_waits
 from relay.room.parsing import commands
 from relay.room.parsing.mentions import mentions, misspelt
 from relay.store.ports import Tx
 
 NONE: Mapping[str, str] = MappingProxyType({})
+#: Entries of a thread, the newest, among which the last speaker is looked for.
+MOST_OF_THREAD = 60
 #: What an attached session does that nothing is told until its next prompt.
 IDLE = "idle"
 
@@ -64,6 +66,9 @@ async def opening(
     named = () if command else mentions(new.body, rules.agents, also=(STEWARD, *attached))
     others = [name for name in visitors if name not in attached]
     apart = () if command else mentions(new.body, (), also=others)
+    slip = None if command or named or apart else misspelt(new.body, (*rules.agents, *attached))
+    if new.in_reply_to is not None and not (command or named or apart or slip):
+        named = await _answered(tx, new.in_reply_to, (*rules.agents, *attached))
     routes = not (command or named or apart)
     # Where agents may ask each other, a line that proves nobody counts like their mentions.
     counted = (
@@ -75,8 +80,21 @@ async def opening(
     )
     if counted and not await hops.take_line(tx, rules.hop_limit):
         return Opening(named=named, held=True)
-    slip = misspelt(new.body, (*rules.agents, *attached)) if routes else None
     return Opening(command, named, apart, slip=slip, idle=tuple(name for name in named if name in idle))
+
+
+async def _answered(tx: Tx, message_id: str, names: Sequence[str]) -> tuple[str, ...]:
+    """Of these, whom an answer to this message is for when it mentions nobody: who wrote the message, else who spoke
+    last in its thread, else those that the message was given to."""
+    row = await tx.one(Q.message, id=message_id)
+    if row is None:
+        return ()
+    thread = await tx.all(Q.thread, root=row["thread"] or row["id"], limit=MOST_OF_THREAD)
+    for speaker in (row["speaker"], *(each["speaker"] for each in thread)):
+        if speaker in names:
+            return (speaker,)
+    asked = [job["agent"] for job in await tx.all(Q.jobs_of_message, message_id=row["id"])]
+    return tuple(name for name in asked if name in names)
 
 
 async def admit(

@@ -40,6 +40,7 @@ GUARDED = (
     | actions.StopApp
     | actions.SetUp
     | actions.GiveUpMerge
+    | actions.TakeBackMerge
     | actions.Give
     | actions.EditTasks
     | actions.MoveTask
@@ -71,6 +72,7 @@ OUTSIDE = (
     | actions.StopApp
     | actions.SetUp
     | actions.GiveUpMerge
+    | actions.TakeBackMerge
     | actions.ShowOutput
 )
 #: Of these: what concerns the one who asks, and no agent.

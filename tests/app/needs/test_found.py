@@ -42,6 +42,8 @@ ACTIONS = (
     actions.TakeVariant(2, "redis"),
     actions.EndExploration(2),
     actions.Land(("AVA",)),
+    actions.GiveUpMerge("AVA"),
+    actions.GiveUpMerge("AVA", settle=True),
 )
 
 
@@ -63,6 +65,7 @@ def test_what_a_button_orders_is_what_its_command_means(action: actions.Action) 
         "/budget @AVA usd_per_day -1",
         "/budget @AVA usd_per_day nan",
         "/budget @AVA usd_per_day much",
+        "/abort settle",
     ],
 )
 def test_what_is_typed_wrongly_is_told(line: str) -> None:

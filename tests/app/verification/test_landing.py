@@ -11,6 +11,7 @@ import pytest
 from relay.airspace.pair_facts import SemanticConflict
 from relay.app.merge.exploration.winner import merge_by_git
 from relay.app.needs.merges import merge_needs
+from relay.app.needs.need import Kind
 from relay.app.verification.landing_git import LandingGit
 from relay.config.merge import MergeSettings
 from relay.config.verification import LandingSettings
@@ -79,7 +80,7 @@ async def test_one_that_breaks_only_together_is_put_out(open_place: Open) -> Non
     ava, ben, cleo = await place.land("AVA", "BEN", "CLEO")
     states = {entry.agent: entry.state for entry in (ava, ben, cleo)}
     assert states == {"AVA": LANDED, "BEN": PUT_OUT, "CLEO": LANDED}
-    assert "unit failed (exit code 1)." in ben.reason and "main passes without it" in ben.reason
+    assert "unit failed (exit code 1)." in ben.reason and "main passed without it then" in ben.reason
     assert "AVA, which landed before" in ben.reason
     assert "ava.py and ben.py do not go together" in ben.output
     assert git(place.folder, "ls-tree", "--name-only", "main").split() == [
@@ -170,12 +171,10 @@ async def test_a_red_main_puts_nobody_out(open_place: Open) -> None:
     # Nothing in the queue ends that: a person is asked.
     needs, _ = await place.store.read(lambda tx: merge_needs(tx, ["AVA", "BEN"], ava.at + 1))
     assert [(need.about, [each.name for each in need.actions]) for need in needs] == [
-        ("AVA", ["cancel-AVA", "later"])
+        ("main", ["again", "later"])
     ]
-    assert (
-        needs[0].text.startswith("Main fails by itself (v")
-        and "AVA waits in the landing queue for that" in needs[0].text
-    )
+    assert (needs[0].kind, needs[0].text.startswith("Main fails its tests (v")) == (Kind.MAIN_FAILS, True)
+    assert needs[0].text.endswith("unit failed (exit code 1). AVA waits in the landing queue for that.")
     # What mends it lands, and then the other.
     (ben,) = await place.land("BEN")
     assert ben.state is LANDED

@@ -8,6 +8,7 @@ from playwright.async_api import expect
 from scripts.bench import airspace_scenes as scenes
 from scripts.bench.mock_room import MockRoom
 from tests.browser.mocked.conftest import OpenPage
+from tests.browser.person import shot
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 
@@ -43,6 +44,53 @@ async def test_its_agent_asks_and_the_inbox_is_not_covered(room: MockRoom, open_
     await page.get_by_test_id("tab-board").click()
     await page.get_by_test_id("permission").get_by_test_id("option-no").click()
     await expect(row).not_to_contain_text("asks you")
+
+
+#: What a person works with that lies under the bar, of what stands beside it.
+COVERED = """() => {
+  const bar = document.querySelector(".asks-bar").getBoundingClientRect();
+  return [...document.querySelectorAll("main .view, .transcript, .composer, .bottom-tabs, .side, .top, .chips")]
+    .filter((one) => !one.querySelector(".asks-bar"))
+    .filter((one) => {
+      const box = one.getBoundingClientRect();
+      const across = Math.min(box.right, bar.right) - Math.max(box.left, bar.left);
+      return across > 1 && Math.min(box.bottom, bar.bottom) - Math.max(box.top, bar.top) > 1;
+    })
+    .map((one) => one.className);
+}"""
+
+
+@pytest.mark.parametrize("size", [(1400, 900), (390, 844)])
+async def test_it_takes_room_and_covers_nothing(
+    room: MockRoom, open_page: OpenPage, size: tuple[int, int]
+) -> None:
+    room.say("ben", "one")
+    page = await open_page(size=size)
+    for number in range(1, 6):
+        room.air.ask(scenes.request(number, "CODEX"))
+    bar = page.get_by_test_id("permissions")
+    for view in [
+        "room",
+        "board",
+        "agents",
+        "queue",
+        "airspace",
+        "locks",
+        "worktrees",
+        "timeline",
+        "memory",
+        "landing",
+        "metrics",
+    ]:
+        await page.goto(f"{room.url}/#/{view}")
+        await expect(page.locator(f'main[data-view="{view}"] .view > *').first).to_be_visible()
+        await expect(bar.get_by_test_id("permission")).to_have_count(5)
+        assert await page.evaluate(COVERED) == [], view
+        # Of many the bar is scrolled, and the view keeps most of the screen.
+        assert (await bar.bounding_box() or {})["height"] <= 0.41 * size[1]
+        await bar.get_by_test_id("option-no").last.scroll_into_view_if_needed()
+        await expect(bar.get_by_test_id("option-no").last).to_be_in_viewport()
+        await shot(page, f"asks-{view}-{size[0]}")
 
 
 async def test_one_that_was_there_before_the_page(room: MockRoom, open_page: OpenPage) -> None:

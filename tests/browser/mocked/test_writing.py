@@ -127,6 +127,14 @@ async def test_a_dropped_line_resumes_without_a_gap_or_a_double(room: MockRoom, 
     assert numbers == list(range(1, 12))
     assert room.resumed_from == ["5", "5", "10"]
 
+    # A page that is back before the room has read its transcript says so, and no longer than that.
+    room.tail = {"catching_up": True, "offset": 0, "size": 0}
+    await room.drop_clients()
+    notice = page.locator(".notice").filter(has_text="still reading the transcript")
+    await expect(notice).to_be_visible()
+    room.tail = {"catching_up": False, "offset": 9, "size": 9}
+    await expect(notice).to_have_count(0)
+
 
 async def test_a_stream_grows_and_turns_into_the_entry(room: MockRoom, open_page: OpenPage) -> None:
     page = await open_page()

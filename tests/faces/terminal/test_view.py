@@ -232,10 +232,10 @@ def test_the_toolbar_counts_tasks_and_people(view: RoomView) -> None:
     tasks = [{"status": "pending"}, {"status": "done"}]
     view.on_frame(frame("state", agents=[{"name": "CLAUDE"}], tasks=tasks, people=["ann", "bob"]), NOW)
     assert plain([view.toolbar(NOW)]) == [" ● live  CLAUDE ✓  1 open task  with bob"]
-    view.needs = 1
+    view.needs = ["question"]
     assert plain([view.toolbar(NOW)])[0].startswith(" ● live  1 needs you: /inbox  CLAUDE ✓")
-    view.needs = 12
-    assert " 12 need you: /inbox " in plain([view.toolbar(NOW)])[0]
+    view.needs = ["main_fails"] * 12
+    assert " main fails  12 need you: /inbox " in plain([view.toolbar(NOW)])[0]
 
 
 def test_locks_and_tasks_are_counted_and_only_a_failure_is_said(view: RoomView) -> None:

@@ -73,6 +73,25 @@ async def test_an_agent_asked_in_a_thread_is_given_the_thread(office: Office, cl
     assert context == "[ann, in this thread] @ALPHA which database?\n[ann, in this thread] @BETA sure?"
 
 
+async def test_an_answer_that_mentions_nobody_goes_to_whom_it_answers(office: Office, clock: Clock) -> None:
+    root = await office.post("@ALPHA @BETA which database?")
+    # Nobody has spoken yet: those that were asked.
+    assert (await office.post("The small one.", by="bob", in_reply_to=root.id)).to == ("ALPHA", "BETA")
+    _, answer = await answers(office, ALPHA, clock, "A table will do.")
+    _, second = await answers(office, BETA, clock, "I do not think so.")
+    # To an agent's entry: that agent. To a person's, in the thread's panel too: who spoke last in the thread.
+    assert (await office.post("Why?", in_reply_to=answer.id)).to == ("ALPHA",)
+    to_person = await office.post("Sure?", by="bob", in_reply_to=root.id)
+    assert to_person.to == ("BETA",) and second.thread == root.id
+    # A mention counts alone, also one that is misspelt; and people among themselves are routed as ever.
+    assert (await office.post("@ALPHA sure?", in_reply_to=second.id)).to == ("ALPHA",)
+    slip = await office.post("@ALPAH sure?", in_reply_to=second.id)
+    alone = await office.post("anybody?")
+    aside = await office.post("I think so.", by="bob", in_reply_to=alone.id)
+    for message in (slip, alone, aside):
+        assert message.to == ()
+
+
 async def test_a_thread_is_what_began_it_and_all_that_answers(office: Office, clock: Clock) -> None:
     root = await office.post("@ALPHA begin")
     _, answer = await answers(office, ALPHA, clock, "Begun.")

@@ -6,6 +6,7 @@ import { roomNow } from "../state/locks";
 import { follow, showWorktree, taskOpen } from "../state/view";
 import { ago, amount, counted, full, receipt, span } from "../text/format";
 import { dollars } from "../text/usage";
+import { plainLine } from "../text/markdown";
 import { ref } from "../text/reference";
 import type { TaskWork } from "../coordination_types";
 import { Icon } from "../ui/bits";
@@ -36,7 +37,7 @@ function Conversation({ of }: { of: TaskWork["conversation"] }) {
         {of.map((one) => (
           <li key={one.id}>
             <p><Message number={one.number} /> <Who name={one.speaker} /> <time class="muted" dateTime={String(one.at)} data-tip={full(one.at)}>{ago(one.at, roomNow.value)}</time></p>
-            <p class="said-text">{one.text}</p>
+            <p class="said-text">{plainLine(one.text, 600)}</p>
             {one.jobs.map((told) => {
               const job = jobs.value.get(told.id) ?? told;
               const state = receipt(job, now.value, () => null, agents.value.find((agent) => agent.name === job.agent && agent.away));

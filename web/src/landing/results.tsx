@@ -21,12 +21,13 @@ import { decisionSaid, isOver, sourceWords, stateSaid } from "./words";
 
 function Facts({ of }: { of: WholeVerification }) {
   const [began, ended] = [instant(of.at), instant(of.ended)];
-  const facts: [string, preact.ComponentChildren][] = [["What", <>{sourceWords(of.source)}</>]];
+  const alone = of.source === "landing" && of.about.agents?.length === 0;
+  const facts: [string, preact.ComponentChildren][] = [["What", <>{alone ? "the main branch by itself" : sourceWords(of.source)}</>]];
   const agents = of.about.agents?.length ? of.about.agents : [of.agent];
-  facts.push([agents.length > 1 ? "Work of" : "Whose", <span class="needs">{agents.map((name) => <Who key={name} name={name} />)}</span>]);
+  if (!alone) facts.push([agents.length > 1 ? "Work of" : "Whose", <span class="needs">{agents.map((name) => <Who key={name} name={name} />)}</span>]);
   if (of.asker !== of.agent) facts.push(["Asked by", <Who name={of.asker} />]);
   facts.push(["When", <span data-tip={full(of.at)}>{ago(of.at, roomNow.value)}{began !== null && ended !== null ? `, took ${span(ended - began)}` : ""}</span>]);
-  if (of.branch) facts.push([of.about.part === "batch" ? "Onto" : "Branch", <code>{of.branch}</code>]);
+  if (of.branch) facts.push([of.about.part === "batch" && !alone ? "Onto" : "Branch", <code>{of.branch}</code>]);
   if (of.commit) facts.push(["Commit", <code data-tip={of.commit}>{of.commit.slice(0, 10)}</code>]);
   if (of.files) facts.push(["Files", <Paths of={of.files} />]);
   return <dl class="facts">{facts.map(([name, what]) => <div key={name}><dt>{name}</dt><dd>{what}</dd></div>)}</dl>;

@@ -25,7 +25,7 @@ export const GROUPS: readonly Group[] = [
   { name: "asks", label: "Somebody waits for your answer", says: "permissions, questions, approvals, variants, tasks that may be done", kinds: ["permission", "question", "approval", "exploration", "answered"] },
   { name: "clashes", label: "Work collides", says: "collisions, conflicts", kinds: ["collision", "conflict"] },
   { name: "stops", label: "An agent does not go on", says: "failed agents, spent budgets, silence, talk that is held", kinds: ["failed_agent", "budget", "silent", "held"] },
-  { name: "undone", label: "Something was not done", says: "unanswered messages, failed tasks, handoffs, branches that did not land, settled work that is not landed, setups that failed, apps that ended", kinds: ["unanswered", "task", "handoff", "not_landed", "settled", "setup_failed", "app_ended"] },
+  { name: "undone", label: "Something was not done", says: "a main branch that fails its tests, unanswered messages, failed tasks, handoffs, branches that did not land, settled work that is not landed, setups that failed, apps that ended", kinds: ["unanswered", "task", "handoff", "main_fails", "not_landed", "settled", "setup_failed", "app_ended"] },
 ];
 const groupOf = (kind: string): string => (GROUPS.find((group) => group.kinds.includes(kind)) ?? GROUPS[0]!).name;
 

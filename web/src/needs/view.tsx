@@ -10,7 +10,7 @@ import "../style/views.css";
 import "../style/needs.css";
 import "../style/worktrees.css";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
-import { loadNeeds, needs, needsProblem } from "../state/needs";
+import { loadNeeds, needAt, needs, needsProblem } from "../state/needs";
 import { roomNow } from "../state/locks";
 import { agents, fleet } from "../state/room";
 import { agentPanel, follow, overlay, show, showAirspace, taskOpen } from "../state/view";
@@ -206,6 +206,12 @@ export default function NeedsView() {
   const all = needs.value;
   const away = (fleet.value?.members ?? []).filter((member) => member.state === "away").map((member) => member.name);
   const { shown, fresh, own, over, list, bring } = useCalm(all);
+  useEffect(() => {
+    const card = needAt.value && document.querySelector<HTMLElement>(`[data-need="${CSS.escape(needAt.value)}"]`);
+    if (!card) return;
+    needAt.value = "";
+    card.focus();
+  }, [needAt.value, shown]);
   const told = wanted.value.size > 0 && standing.value === "granted";
   return (
     <section class="view needs-view" aria-label="Needs you" data-testid="needs-view">

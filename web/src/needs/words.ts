@@ -25,6 +25,7 @@ const KINDS: Readonly<Record<string, Kind>> = {
   handoff: { name: "Handoff", icon: "right" },
   exploration: { name: "Variants", icon: "route" },
   held: { name: "Talk is held", icon: "stop" },
+  main_fails: { name: "Tests fail", icon: "branch", urgent: true },
   not_landed: { name: "Did not land", icon: "landing" },
   settled: { name: "Settled", icon: "check" },
   setup_failed: { name: "Setup failed", icon: "branch" },
@@ -36,7 +37,7 @@ export const kindOf = (need: Need): Kind => KINDS[need.kind] ?? { name: need.kin
 /** The word for the way to what it is about; "" = there is none. */
 export function opens(need: Need): string {
   if (!need.ref) return "";
-  const words: Readonly<Record<string, string>> = { collision: "Evidence", approval: "Difference", conflict: "Both sides", failed_agent: "Log", budget: "Agent", silent: "Log", permission: "Agent", not_landed: "Landing", settled: "Both sides", setup_failed: "Agent", app_ended: "Agent", exploration: "Compare", task: "Task", answered: "Task" };
+  const words: Readonly<Record<string, string>> = { collision: "Evidence", approval: "Difference", conflict: "Both sides", failed_agent: "Log", budget: "Agent", silent: "Log", permission: "Agent", main_fails: "Show log", not_landed: "Landing", settled: "Both sides", setup_failed: "Agent", app_ended: "Agent", exploration: "Compare", task: "Task", answered: "Task" };
   return words[need.kind] ?? "Show";
 }
 

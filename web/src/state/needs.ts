@@ -10,6 +10,8 @@ import { agents, loaded, onEntries, onFrames } from "./room";
 
 export const needs = signal<readonly Need[]>([]);
 export const needsProblem = signal("");
+/** The id of the need that somebody came for; the list brings it into sight. */
+export const needAt = signal("");
 /** Frames that change nothing about it. */
 const QUIET: ReadonlySet<string> = new Set(["stream", "output", "worktree", "people", "airspace", "hello", "dispatcher", "fleet", "lock", "session"]);
 /** Milliseconds between two looks while an agent works: that nothing is heard of it is said by no frame. */

@@ -244,6 +244,15 @@ function takeState(state: Omit<RoomState, "commands">): void {
   tail.value = state.tail;
 }
 
+/** Milliseconds between two looks at how far the room is with its transcript: no frame says that. */
+const READING = 1000;
+let reading: ReturnType<typeof setTimeout> | undefined;
+tail.subscribe((far) => {
+  clearTimeout(reading);
+  // Without an answer it is asked again, unless a look at all of it has told it meanwhile.
+  if (far?.catching_up) reading = setTimeout(() => void api.state().then((state) => { tail.value = state.tail; }, () => { if (tail.peek() === far) tail.value = { ...far }; }), READING);
+});
+
 /** Entries that are read at first: a screen of them, and what is near above. Rows of the queue: about as many. */
 const FIRST = 40;
 const FIRST_JOBS = 60;

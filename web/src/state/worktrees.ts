@@ -57,7 +57,7 @@ document.addEventListener("visibilitychange", () => {
 
 /** What of the airspace tells that a worktree has changed. */
 const shape = (state: AirspaceState): string =>
-  state.agents.map((a) => `${a.agentId} ${a.branch} ${a.committed} ${a.files.map((f) => `${f.path}${f.lines.join()}`).join()}`).join("\n");
+  state.agents.map((a) => `${a.agentId} ${a.branch} ${a.committed} ${a.tree} ${a.files.map((f) => `${f.path}${f.lines.join()}`).join()}`).join("\n");
 
 let last = "";
 airspace.subscribe((state) => {

@@ -75,11 +75,13 @@ export function AgentList() {
               <Dot state={state} />
               <span class="agent-lines">
                 <span class="agent-first">
-                  <span class={`agent-name ${agent.kind === "steward" ? "neutral" : ""}`} style={hued(agent.name)}>{agent.name}</span>
-                  <NeedsMark name={agent.name} />
-                  <span class="agent-line">{state === "ready" ? agent.member ? `at ${agent.member}` : (agent.model ?? (agent.kind === "steward" ? "steward" : "")) : healthLine(agent, now.value, true)}</span>
+                  <span class="agent-how">
+                    <span class={`agent-name ${agent.kind === "steward" ? "neutral" : ""}`} style={hued(agent.name)}>{agent.name}</span>
+                    <NeedsMark name={agent.name} />
+                    <span class="agent-line">{state === "ready" ? agent.member ? `at ${agent.member}` : (agent.model ?? (agent.kind === "steward" ? "steward" : "")) : healthLine(agent, now.value, true)}</span>
+                    {agent.queued > 0 && <span class="count" data-tip={`${agent.queued} queued`}>{agent.queued}</span>}
+                  </span>
                   <Cost name={agent.name} />
-                  {agent.queued > 0 && <span class="count" data-tip={`${agent.queued} queued`}>{agent.queued}</span>}
                 </span>
                 <Doing agent={agent} />
               </span>

@@ -56,7 +56,7 @@ export function Last({ agent }: { agent: Agent }) {
   const asked = turnAsked(last.message_id, last.asked);
   return (
     <span class="doing doing-last" data-testid={`last-${agent.name}`} data-tip={`${last.asked.by}: ${asked}`}>
-      <span>Last: {asked}</span><span>, {ago(last.at, now.value)}</span>
+      <span>Last: {asked},</span>{" "}<span>{ago(last.at, now.value)}</span>
     </span>
   );
 }
@@ -88,7 +88,7 @@ export function BranchLine({ name }: { name: string }) {
   if (!stands) return null;
   return (
     <span class="doing" data-testid={`stands-${name}`} data-kind={stands.kind}>
-      <span class={`stands stands-${stands.kind}`}>{stands.text}</span>{tree && tree.files > 0 && <> · <Diffstat of={tree} files /></>}
+      <span class={`stands stands-${stands.kind}`}>{stands.text}</span>{tree && tree.files > 0 && <span class="stands-figures"> · <Diffstat of={tree} files /></span>}
     </span>
   );
 }

@@ -1,4 +1,4 @@
-/** What waits for leave, as cards that stand over whatever view is open. */
+/** What waits for leave, in a bar of its own: it takes room below the view, and covers nothing of it. */
 
 import { permissions } from "../state/permissions";
 import { agentPanel, view } from "../state/view";
@@ -6,15 +6,14 @@ import { Lazy } from "./lazy";
 
 const card = () => import("./permissions").then((all) => ({ default: all.PermissionCard }));
 
-/** Over every view, at the corner. */
-export function PermissionStack() {
-  // In the inbox, and in its agent's panel, a request stands already.
+/** In every view but the inbox, and but for the agent whose panel is open: there a request stands already. */
+export function PermissionBar() {
   if (view.value === "needs") return null;
   const list = permissions.value.filter((request) => request.agent !== agentPanel.value);
+  if (!list.length) return null;
   return (
-    <div class="asks-stack" role="region" aria-label="Permission requests">
-      {list.slice(0, 3).map((request) => <Lazy key={request.id} load={card} given={{ request }} over />)}
-      {list.length > 3 && <p class="asks-more">{list.length - 3} more wait</p>}
+    <div class="asks-bar" role="region" aria-label="Permission requests" data-testid="permissions">
+      {list.map((request) => <Lazy key={request.id} load={card} given={{ request }} over />)}
     </div>
   );
 }

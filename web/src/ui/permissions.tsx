@@ -49,19 +49,21 @@ export function PermissionCard({ request, named = true }: { request: PermissionR
   };
   return (
     <section class="asks" data-testid="permission" data-agent={request.agent} aria-label={`${request.agent} asks: ${request.title}`}>
-      <header>
-        <Icon name="key" />
-        <p>{named && <><Who name={request.agent} /> asks: </>}<b>{request.title || request.tool}</b></p>
-        {left !== null && <time class={left < URGENT ? "urgent" : ""} data-tip="Then it is denied">{span(left)}</time>}
-      </header>
-      {request.tool && request.tool !== request.title && <p class="muted small">{request.tool}</p>}
-      {request.paths.length > 0 && (
-        <ul class="asks-paths">
-          {request.paths.slice(0, 6).map((path) => <li key={path}><code>{path}</code></li>)}
-          {request.paths.length > 6 && <li class="muted">and {request.paths.length - 6} more</li>}
-        </ul>
-      )}
-      {advisory && <Reason advisory={advisory} />}
+      <div class="asks-what">
+        <header>
+          <Icon name="key" />
+          <p>{named && <><Who name={request.agent} /> asks: </>}<b>{request.title || request.tool}</b></p>
+          {left !== null && <time class={left < URGENT ? "urgent" : ""} data-tip="Then it is denied">{span(left)}</time>}
+        </header>
+        {request.tool && request.tool !== request.title && <p class="muted small">{request.tool}</p>}
+        {request.paths.length > 0 && (
+          <ul class="asks-paths">
+            {request.paths.slice(0, 6).map((path) => <li key={path}><code>{path}</code></li>)}
+            {request.paths.length > 6 && <li class="muted">and {request.paths.length - 6} more</li>}
+          </ul>
+        )}
+        {advisory && <Reason advisory={advisory} />}
+      </div>
       {/* Where an advisory stands against it, no button is the obvious one. */}
       <div class="asks-act">
         {request.options.map((option) => (

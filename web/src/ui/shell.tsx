@@ -15,7 +15,7 @@ import { Lazy } from "./lazy";
 import { Mark } from "./mark";
 import { Beside, Pins } from "../rooms/row";
 import { threadOpen } from "../rooms/threads";
-import { PermissionStack } from "./permission_stack";
+import { PermissionBar } from "./permission_stack";
 import { BottomTabs, TABS, Tabs } from "./tabs";
 import { Transcript } from "./transcript";
 import { visitorOf, visitors } from "../state/visitors";
@@ -159,6 +159,7 @@ function RoomView() {
       <Pins />
       {returned.value && <Lazy load={sinceBox} given={returned.value} over />}
       <Transcript />
+      <PermissionBar />
       <Composer />
       <Beside />
     </section>
@@ -261,6 +262,7 @@ export function Shell() {
         {view.value === "approvals" && <Lazy load={approvalsView} />}
         {view.value === "explore" && <Lazy load={exploreView} />}
         {view.value === "metrics" && <Lazy load={metricsView} />}
+        {view.value !== "room" && <PermissionBar />}
         <Toasts />
       </main>
       <Said />
@@ -272,7 +274,6 @@ export function Shell() {
       {overlay.value === "search" && <Lazy load={search} over />}
       {overlay.value === "help" && <Lazy load={help} over />}
       {(askName.value || !personName.value) && <Lazy load={nameDialog} over />}
-      <PermissionStack />
       <Tooltip />
     </div>
   );

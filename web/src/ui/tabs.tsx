@@ -110,13 +110,13 @@ function TabLink({ tab, onGo }: { tab: Tab; onGo?: () => void }) {
 /** Views that stay in the side bar when the agents need its height. */
 const FIRST: ReadonlySet<View> = new Set(["room", "needs", "board", "agents", "airspace", "worktrees"]);
 /** Agents that the side bar has room for beside all views. */
-const FEW = 4;
+const FEW = 3;
 
 export function Tabs() {
   const [all, setAll] = useState(false);
   const many = agents.value.length + visitors.value.length > FEW;
   const tabs = tabsNow();
-  const shown = many && !all ? tabs.filter((tab) => FIRST.has(tab.view) || tab.view === view.value || (alarms(tab.view) && count(tab.view) > 0)) : tabs;
+  const shown = many && !all ? tabs.filter((tab) => FIRST.has(tab.view) || tab.view === view.value || ((alarms(tab.view) || tab.view === "landing") && count(tab.view) > 0)) : tabs;
   return (
     <nav class="tabs" aria-label="Views">
       {shown.map((tab) => <TabLink key={tab.view} tab={tab} />)}

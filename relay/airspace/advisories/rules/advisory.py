@@ -225,8 +225,10 @@ class Advisory:
         late = {*roles.steer, *self.set_back} & set(agents)
         for name in (name for name in self.part if name in late):
             choices.append(Choice("stop", name, f"Stop {name}"))
-            if name in self.set_back:
-                choices.append(Choice("update", name, f"Ask {name} to merge main into its branch"))
+            if (back := self.set_back.get(name)) is not None:
+                label = asks_to_take_in(name, "main", unsettled=back.unsettled)
+                # Who is in the middle of it is helped on before anybody stops it.
+                choices.insert(-1 if back.unsettled else len(choices), Choice("update", name, label))
         return tuple(choices)
 
     def as_json(self) -> dict[str, Any]:
@@ -310,6 +312,13 @@ def stored_form() -> TypeAdapter[Advisory]:
     from pydantic import TypeAdapter  # a tenth of a second, which no command has to wait for
 
     return TypeAdapter(Advisory)
+
+
+def asks_to_take_in(agent: str, branch: str, *, unsettled: bool) -> str:
+    """What asks an agent to take the main branch in, on a button. `unsettled`: it is in the middle of that."""
+    if unsettled:
+        return f"Ask {agent} again to settle the conflicts"
+    return f"Ask {agent} to merge {branch} into its branch"
 
 
 def right_of_way_reason(first: Priority, latched: tuple[Priority, ...]) -> str:

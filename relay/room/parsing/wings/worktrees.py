@@ -1,16 +1,19 @@
-"""`/app`, `/setup` and `/abort`: from what a person types to an action.
+"""`/app`, `/setup`, `/abort` and `/takeback`: from what a person types to an action.
 
 Pure.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from relay.model import actions
 from relay.model.actions import Action
 from relay.room.parsing.arguments import Command, WrongArguments, agents_of, shown
 
+_COMMIT = re.compile(r"[0-9a-f]{7,40}")
 _VERBS = {
     **dict.fromkeys(("run", "start"), actions.RunApp),
     **dict.fromkeys(("stop", "end"), actions.StopApp),
@@ -33,6 +36,16 @@ def app(rest: str, agents: Sequence[str]) -> Action:
     return _VERBS[verbs[0].lower().rstrip(".!")](chosen[0])
 
 
+def takeback(rest: str, agents: Sequence[str]) -> Action:
+    """Raises WrongArguments."""
+    words = rest.split()
+    commits = [word for word in words if _COMMIT.fullmatch(word) and not word.startswith("@")]
+    chosen = agents_of(" ".join(word for word in words if word not in commits), agents)
+    if len(chosen) != 1 or len(commits) != 1:
+        raise WrongArguments("Say whose merge, and the commit of it on the main branch.")
+    return actions.TakeBackMerge(chosen[0], commits[0])
+
+
 def _of_one(make: Callable[[str], Action]) -> Callable[[str, Sequence[str]], Action]:
     """For an action on one agent's worktree."""
 
@@ -43,6 +56,15 @@ def _of_one(make: Callable[[str], Action]) -> Callable[[str, Sequence[str]], Act
         return make(chosen[0])
 
     return parse
+
+
+def abort(rest: str, agents: Sequence[str]) -> Action:
+    """Raises WrongArguments."""
+    words = rest.split()
+    names = [word for word in words if word.lower().rstrip(".!") != "settle"]
+    given_up = _of_one(actions.GiveUpMerge)(" ".join(names), agents)
+    assert isinstance(given_up, actions.GiveUpMerge)
+    return replace(given_up, settle=len(names) < len(words))
 
 
 def set_up(rest: str, agents: Sequence[str]) -> Action:
@@ -62,9 +84,16 @@ COMMANDS = (
     ),
     Command("/setup @AGENT...", "run the setup of these agents' worktrees again", "/setup @CODEX", set_up),
     Command(
-        "/abort @AGENT",
-        "give up the merge of the main branch that relay began in an agent's worktree; its files are kept",
-        "/abort @CODEX",
-        _of_one(actions.GiveUpMerge),
+        "/abort @AGENT [settle]",
+        "give up the merge of the main branch that relay began in an agent's worktree; its files are kept; `settle`: "
+        "then decide in the room what is to stand",
+        "/abort @CODEX settle",
+        abort,
+    ),
+    Command(
+        "/takeback @AGENT COMMIT",
+        "take the merge of an agent's work back from the main branch; the agent's branch has the work again",
+        "/takeback @CODEX 4f2a91c",
+        takeback,
     ),
 )

@@ -1,0 +1,59 @@
+"""The main branch fails its tests: since when, who waits for that, and what a person does about it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from relay.airspace.worktrees.lifecycle import CHANGED, TAKEN_BACK
+from relay.app.needs.need import Kind, Need, NeedAction, later
+from relay.app.needs.words import short
+from relay.base.terminal_text import flat
+from relay.log import events
+from relay.model import actions
+from relay.model.names import listed
+from relay.store.ports import Tx
+from relay.verification import present
+from relay.verification.landing.entry import Entry, EntryState
+
+#: Digits of a commit; changes of one agent's worktree that are looked at.
+DIGITS, MOST_CHANGES = 7, 20
+
+
+async def main_fails(tx: Tx, queue: Sequence[Entry], members: Collection[str]) -> list[Need]:
+    """One need as long as the main branch fails (`present.of_main`). `queue`: the open entries of the landing queue;
+    `members`: who can be asked."""
+    red = await present.of_main(tx)
+    if red is None:
+        return []
+    failed, merge = red.of, red.merge
+    into = flat(failed.change.branch) or "the main branch"
+    text = f"{into[0].upper()}{into[1:]} fails its tests ({failed.name})"
+    buttons = []
+    if merge is not None:
+        agent, commit = merge["agent"], merge["commit"][:DIGITS]
+        text += f", first seen after {flat(merge['by'])} merged {flat(agent)}'s work ({commit})"
+        if not await _taken_back(tx, agent, merge["commit"]):
+            undo = actions.TakeBackMerge(agent, merge["commit"])
+            buttons.append(NeedAction("takeback", f"Take back {agent}'s merge", undo))
+        if agent in members:
+            ask = f"{into} fails its tests ({failed.name}) since your work was merged ({commit}): "
+            ask += f"{short(failed.reason)} Mend it on your branch."
+            buttons.append(NeedAction("ask", f"Ask {agent} to mend it", actions.Steer((agent,), ask)))
+    text += f". {short(failed.reason)}"
+    waiting = [entry.agent for entry in queue if entry.held_on and entry.state is EntryState.WAITING]
+    if waiting:
+        verb = "wait" if len(waiting) > 1 else "waits"
+        text += f" {flat(listed(waiting))} {verb} in the landing queue for that."
+    # The same need as long as it fails, whatever else is merged meanwhile.
+    id = f"main-fails:{red.first.name}"
+    buttons += [
+        NeedAction("again", "Test it again", actions.Verify(failed.number)),
+        later("Leave it", id),
+    ]
+    at = red.first.ended or red.first.at
+    return [Need(id, Kind.MAIN_FAILS, at, into, text, tuple(buttons), failed.name)]
+
+
+async def _taken_back(tx: Tx, agent: str, merge: str) -> bool:
+    done = await events.about(tx, agent, types=[CHANGED], limit=MOST_CHANGES)
+    return any((each.outputs["change"], each.outputs.get("merge")) == (TAKEN_BACK, merge) for each in done)

@@ -1,0 +1,68 @@
+"""The side bar: who works, and what can be done about it, without a scroll."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+import pytest
+from playwright.async_api import expect
+
+from scripts.bench.mock_airspace import new_worktree, stamp
+from scripts.bench.mock_room import MockRoom
+from scripts.bench.mock_state import NOTHING_USED, new_agent
+from tests.browser.mocked.conftest import OpenPage
+from tests.browser.person import shot
+
+pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
+
+#: Lines of a row that lie under its buttons.
+OVER = """all => all.flatMap((button) => {
+  const box = button.getBoundingClientRect();
+  return [...button.closest("li").querySelectorAll(".doing, .agent-first")].filter((line) => {
+    const other = line.getBoundingClientRect();
+    return Math.min(box.bottom, other.bottom) - Math.max(box.top, other.top) > 1;
+  }).map((line) => line.textContent);
+})"""
+
+
+async def test_four_agents_and_the_people_are_seen_whole_in_the_side_bar(
+    room: MockRoom, open_page: OpenPage
+) -> None:
+    """Also where each has much to say: nothing is cut but what can be, and nothing lies over anything."""
+    used = {**NOTHING_USED, "turns": 9, "input": 1_200_000, "output": 900_000, "unpriced": 9}
+    asked = {"by": "ann", "text": "@AVA add a discount for all who buy books to the cart", "number": 1}
+    last = {"message_id": "m", "asked": asked, "at": stamp(datetime.now(UTC))}
+    names = ("AVA", "BEN", "CLEOPATRA", "DEE")
+    room.agents = [new_agent(name, model="opus", last=last) for name in names]
+    room.agents[2]["breaker"] = {
+        "state": "open",
+        "failures": 3,
+        "threshold": 3,
+        "retry_at": time.time() + 290,
+    }
+    for name in names:
+        room.usage["agents"][name] = used
+        room.air.trees.append(new_worktree(name, merges="clean" if name in ("AVA", "BEN") else "nothing"))
+    room.task("Add a discount for all who buy books to the cart", assignee="AVA")
+    page = await open_page(size=(1400, 900))
+    side = page.locator(".side")
+    await expect(page.get_by_test_id("ways-land-BEN")).to_be_visible()
+    for name in names:
+        await expect(page.get_by_test_id(f"last-{name}")).to_be_in_viewport(ratio=1)
+    await expect(page.get_by_test_id("task-AVA")).to_be_in_viewport(ratio=1)
+    await expect(side.locator(".people li").first).to_be_in_viewport(ratio=1)
+    assert await side.locator(".side-scroll").evaluate("one => one.scrollHeight <= one.clientHeight")
+    whole = "all => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)"
+    assert (
+        await side.locator(
+            ".agent-name, .agent-line, .doing:not(.doing-last, [data-testid^=task])"
+        ).evaluate_all(whole)
+        == []
+    )
+    # A cost is there as a whole, or not at all.
+    in_sight = "one => one.getBoundingClientRect().top < one.parentElement.getBoundingClientRect().bottom"
+    assert await page.get_by_test_id("cost-AVA").evaluate(in_sight)
+    assert not await page.get_by_test_id("cost-CLEOPATRA").evaluate(in_sight)
+    assert await side.locator(".branch-ways button").evaluate_all(OVER) == []
+    await shot(page, "side-four-1400")

@@ -1,0 +1,107 @@
+"""Work whose tests failed is merged all the same: the room says that main fails, and blames nobody else for it."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from tests.e2e.conftest import Open
+from tests.e2e.test_inbox import act, comes, goes, names, needs
+from tests.e2e.test_landing import IGNORED, UNIT, answered, ended, landed
+from tests.git.repository import commit, git
+from tests.outside import Json, Outside, agent, eventually
+
+WRITES = """\
+- match: Mend it
+  write: {app.py: "fixed = 1\\n"}
+  say: mended
+- match: break it
+  write: {app.py: "BROKEN = 1\\n"}
+  say: done
+- match: other again
+  write: {third.py: "x = 1\n"}
+  say: done
+- match: other
+  write: {other.py: "x = 1\\n"}
+  say: done
+- say: hello
+"""
+
+
+async def row(room: Outside, name: str) -> Json:
+    rows = (await room.get("/api/worktrees"))["worktrees"]
+    return dict(next(each for each in rows if each["agent"] == name))
+
+
+async def test_a_merge_that_makes_main_red_is_told_and_taken_back(open_room: Open) -> None:
+    agents = [agent(name, "w.yaml") for name in ("CLEO", "DEE")]
+    room = await open_room(*agents, files={"w.yaml": WRITES}, start=False, airspace={"enabled": False})
+    (room.folder / "policies").mkdir()
+    (room.folder / "policies" / "all.yaml").write_text(json.dumps([UNIT]))
+    git(room.folder, "init", "-q", "-b", "main")
+    commit(room.folder, {".gitignore": IGNORED, "app.py": "x = 1\n"})
+    await room.start()
+    before = git(room.folder, "rev-parse", "main^{tree}")
+
+    await answered(room, "@CLEO break it", "CLEO")
+    await ended(room, "turn", "failed")
+    await answered(room, "@DEE other", "DEE")
+    await ended(room, "turn", "passed")
+    merged = await room.relay("worktrees", "merge", "CLEO")
+    assert merged.code == 0, merged.err
+    tip = git(room.folder, "rev-parse", "main")
+    red = await comes(room, "main_fails")
+    assert (red["about"], names(red)) == ("main", ["takeback", "ask", "again", "later"])
+    found = re.fullmatch(
+        rf"Main fails its tests \((v\d+)\), first seen after .+ merged CLEO's work \({tip[:7]}\)\. "
+        r"unit failed \(exit code 1\)\.",
+        red["text"],
+    )
+    assert found and red["ref"] == found[1], red["text"]
+    assert "app.py is broken" in (await room.until_said(rf"{found[1]}: main fails its tests\."))["body"]
+    assert f"main fails its tests ({found[1]})" in (await room.script("healthcheck.sh")).out
+    assert red["text"] in (await room.relay("inbox")).out
+
+    # Who is to land meanwhile waits for that, and nothing says that its own work is bad.
+    await room.post("/land @DEE")
+
+    async def waits() -> bool:
+        now = (await needs(room))[red["id"]]
+        return bool(now["text"].endswith("DEE waits in the landing queue for that."))
+
+    await eventually(waits, "DEE waits for main")
+    assert [need["kind"] for need in (await needs(room)).values()] == ["main_fails"]
+    assert (await row(room, "DEE"))["verified"]["state"] == "passed"
+    assert [(each["agent"], each["failed"]) for each in (await room.get("/api/worktrees"))["order"]] == [
+        ("DEE", "")
+    ]
+    assert "tests failed" not in (await room.relay("worktrees", "merge", "DEE", "--dry-run")).out
+    known = (await room.relay("memory", "recall", "DEE did not pass", "--json")).out
+    assert "CLEO's change did not pass" in known and "DEE's change" not in known
+
+    # Taken back, main passes again, and who waited lands.
+    assert (await act(room, red["id"], "takeback"))["success"]
+    await goes(room, red["id"])
+    await room.until_said(r"v\d+: main passes its tests again\.")
+    await landed(room, "DEE")
+    assert git(room.folder, "show", "main:app.py") == "x = 1"
+    assert before != git(room.folder, "rev-parse", "main^{tree}")
+    assert await needs(room) == {}
+
+    # Or who broke it mends it.
+    assert (await room.relay("worktrees", "merge", "CLEO")).code == 0
+    red = await comes(room, "main_fails")
+    await answered(room, "@DEE other again", "DEE")
+    said = await room.until_said(r"v\d+: DEE's change did not pass\.")
+    assert f"What it stands on fails by itself ({red['ref']})." in said["body"]
+    assert (
+        f", as those of what it stands on do ({red['ref']})." in (await row(room, "DEE"))["verified"]["said"]
+    )
+    assert (await act(room, red["id"], "ask"))["success"]
+    await ended(room, "turn", "passed", 2)
+    assert red["id"] in await needs(room)
+    await room.post("/land @CLEO")
+    await landed(room, "CLEO")
+    await goes(room, red["id"])
+    assert (room.folder / "app.py").read_text() == "fixed = 1\n"
+    assert await needs(room) == {}
