@@ -7,6 +7,8 @@ the agent then only reads.
 from __future__ import annotations
 
 import asyncio
+import os
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,9 +20,9 @@ from relay.airspace.worktrees.merging.wording import to_clean
 from relay.airspace.worktrees.registry import EDITORS, WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
 from relay.config.settings import AgentSettings
-from relay.git.diff import changed_files, touches_of
-from relay.git.merge_state import operation_under_way, started_merge
-from relay.git.run import GitError
+from relay.git.diff import Record, changed_files, touches_of
+from relay.git.merge_state import StartedMerge, operation_under_way, started_merge
+from relay.git.run import Git, GitError
 from relay.git.snapshot import Snapshot
 from relay.model import Changes, Workplace
 
@@ -143,10 +145,10 @@ class TurnWorktrees:
         try:
             async with worktree.lock:
                 snapshot = await worktree.take_snapshot(everything=True)
-                merged = worktree.own and await started_merge(worktree.checkout) is not None
-                if merged:
+                merged = await started_merge(worktree.checkout) if worktree.own else None
+                if merged is not None:
                     snapshot = await self._branch_updates.conclude(worktree, snapshot)
-            if merged and not snapshot.merging:
+            if merged is not None and not snapshot.merging:
                 await self._branch_updates.report_committed_markers(worktree, snapshot)
             if snapshot.tree == began == first:
                 return None
@@ -154,7 +156,7 @@ class TurnWorktrees:
                 git = worktree.snapshotter.git
                 since = await changed_files(git, began, snapshot.tree)
                 records = since if first == began else await changed_files(git, first, snapshot.tree)
-                hunks = await registry.differ.hunks(git, first, snapshot.tree, records)
+                counts = await self._counts(git, first, snapshot, records, merged)
         except (GitError, WorktreeGone, OSError) as error:
             log.warning("changes of a turn not read", agent=agent, reason=str(error))
             return None
@@ -162,10 +164,34 @@ class TurnWorktrees:
         return Changes(
             snapshot.head.branch or f"detached at {str(snapshot.head.commit)[:9]}",
             len(records),
-            sum(hunks[record.old, record.new].insertions for record in records),
-            sum(hunks[record.old, record.new].deletions for record in records),
+            *counts,
             before=began,
             after=snapshot.tree,
             commits=snapshot.parents,
             touches=touches_of(since),
         )
+
+    async def _counts(
+        self,
+        git: Git,
+        first: str,
+        snapshot: Snapshot,
+        records: Sequence[Record],
+        merged: StartedMerge | None,
+    ) -> tuple[int, int]:
+        """Lines that came and went since the tree `first`. A file that had git's markers counts against the branch's
+        own, once it is settled: to take markers away is no work."""
+        differ, marked = self.registry.differ, merged.marked if merged is not None else frozenset()
+        sides = [(first, [record for record in records if record.last_path not in marked])]
+        settled = {record.last_path for record in records} & marked
+        settled -= {os.fsencode(path) for path, _ in snapshot.unsettled}
+        if merged is not None and settled:
+            own = await changed_files(git, merged.head, snapshot.tree)
+            sides.append((merged.head, [record for record in own if record.last_path in settled]))
+        found = [
+            hunks[record.old, record.new]
+            for since, changed in sides
+            for hunks in [await differ.hunks(git, since, snapshot.tree, changed)]
+            for record in changed
+        ]
+        return sum(each.insertions for each in found), sum(each.deletions for each in found)

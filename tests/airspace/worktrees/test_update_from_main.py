@@ -91,7 +91,9 @@ async def test_what_is_settled_by_editing_is_committed_and_merges(tmp_path: Path
     assert await stuck(one) == (True, True)
     write(at, {"a.py": BOTH})
     assert await merges(one) == ("clean", []), "settled, though not committed"
-    await one.turns.after_turn("A")
+    changes = await one.turns.after_turn("A")
+    assert changes is not None and changes.files == 1
+    assert (changes.insertions, changes.deletions) == (1, 0), "a line of main beside its own, and no marker"
     assert git(at, "status", "--porcelain") == ""
     assert git(at, "rev-list", "--parents", "-1", "HEAD").split()[2] == git(repo, "rev-parse", "main")
     assert git(at, "log", "-1", "--format=%an|%s") == f"A|Merge main into {own_branch('a')}"
