@@ -254,6 +254,10 @@ async def test_a_merge_that_an_agent_is_stuck_in_is_listed_and_given_up(stuck: O
     assert (found := await everywhere(page)) == [], "\n".join(found)
     await page.get_by_test_id("conflict-give-up").click()
     await expect(listed).to_contain_text("BEN conflicts with main in src/cart.py.")
+    # Asked again, BEN is stuck again; now one click gives that up and has the room ask.
+    await stuck.post("/update @BEN")
+    await expect(listed).to_contain_text("BEN is merging main in its worktree")
+    await expect(page.get_by_test_id("conflict-settle")).to_be_enabled()
     await page.get_by_test_id("conflict-settle").click()
     await expect(page.get_by_test_id("conflict")).to_have_attribute("data-conflict", "c1")
     await expect(listed).to_have_count(0)

@@ -53,8 +53,8 @@ export const api = {
     call<{ reason?: string; commit?: string | null }>("POST", `/api/worktrees/${quote(agent)}/merge`, signed(choice)),
   discard: (agent: string) =>
     call<{ reason?: string; kept: string }>("POST", `/api/worktrees/${quote(agent)}/discard`, signed({})),
-  abortMerge: (agent: string) =>
-    call<{ reason?: string }>("POST", `/api/worktrees/${quote(agent)}/abort`, signed({})),
+  abortMerge: (agent: string, settle = false) =>
+    call<{ reason?: string }>("POST", `/api/worktrees/${quote(agent)}/abort`, signed(settle ? { settle } : {})),
   restore: (agent: string, kept: string) =>
     call<{ reason?: string }>("POST", `/api/worktrees/${quote(agent)}/restore`, signed({ kept })),
   timelineHeads: (wanted: { after?: number; before?: number; path?: string; limit: number }) =>

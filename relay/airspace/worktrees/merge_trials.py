@@ -107,7 +107,8 @@ class MergeTrials:
                 # Its files have git's markers in them: whatever they would merge as, nobody wants it.
                 lines = {path: spans for path, spans in work.unsettled if spans}
                 paths = tuple(path for path, _ in work.unsettled)
-                results[name] = Trial(Verdict.CONFLICTS, paths, lines, unsettled=True)
+                merging = bool(work.snapshot.merging)
+                results[name] = Trial(Verdict.CONFLICTS, paths, lines, unsettled=True, merging=merging)
                 if work.snapshot.merging == (target.commit,):
                     return
             async with gate:

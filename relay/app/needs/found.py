@@ -71,7 +71,7 @@ async def collisions(tx: Tx, agents: Iterable[str], told: Collection[str] = ()) 
             for choice in choices
             if not (choice.name == "stop" and choice.agent in paused)
         ]
-        stuck = [name for name, each in back.items() if each.unsettled and name in names]
+        stuck = [name for name, each in back.items() if each.merging and name in names]
         # First what ends a merge that is under way: to be asked for one again helps least.
         buttons[:0] = [
             button

@@ -192,7 +192,7 @@ def _conflict(
         for choice, label in choices.items()
     ]
     if back is not None and asks:
-        if back.unsettled:
+        if back.merging:
             buttons.append(gives_up(agent))
         label = asks_to_take_in(agent, into, unsettled=back.unsettled)
         buttons.append(NeedAction(f"update-{agent}", label, actions.TakeMain((agent,))))

@@ -237,8 +237,9 @@ async def test_who_settles_a_conflict_may_edit_its_file(airspace: AirspaceRoom) 
 
 async def test_what_is_not_settled_has_the_same_lines_as_before(airspace: AirspaceRoom) -> None:
     await look(airspace, CODEX=torn())
-    markers = Trial(Verdict.CONFLICTS, (FILE,), {FILE: ((40, 58),)}, unsettled=True)
+    markers = Trial(Verdict.CONFLICTS, (FILE,), {FILE: ((40, 58),)}, unsettled=True, merging=True)
     await look(airspace, CODEX=markers)
+    assert (await airspace.only()).set_back["CODEX"].merging
     shown = wording.shown(await airspace.only())
     assert f"git finds conflicts in {FILE} (lines 40-58)" in shown["text"]
     assert f"conflicts are not settled in {FILE} (lines 40-58);" in shown["line"]

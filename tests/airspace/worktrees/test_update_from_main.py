@@ -45,6 +45,12 @@ async def merges(one: Room) -> tuple[object, object]:
     return row["merges"], row["conflicts"]
 
 
+async def stuck(one: Room) -> tuple[bool, bool]:
+    """Do conflicts stand in A's files, and does a merge that can be given up?"""
+    tried = (await one.registry.merge_trials.trials(await one.registry.target()))["A"]
+    return tried.unsettled, tried.merging
+
+
 async def turn(one: Room, edits: Files, *, take_main: bool = True) -> str:
     """One turn of an agent that edits files and runs no git; what it was told."""
     place = await one.turns.before_turn("A", take_main=take_main)
@@ -82,6 +88,7 @@ async def test_what_is_settled_by_editing_is_committed_and_merges(tmp_path: Path
     assert git(at, "diff", "--name-only", "--diff-filter=U") == "a.py"
     assert git(at, "log", "--format=%an", "-1") == "A"
     assert await merges(one) == ("conflicts", ["a.py"])
+    assert await stuck(one) == (True, True)
     write(at, {"a.py": BOTH})
     assert await merges(one) == ("clean", []), "settled, though not committed"
     await one.turns.after_turn("A")
@@ -344,6 +351,7 @@ async def test_markers_that_an_agent_commits_are_not_settled(tmp_path: Path) -> 
     await one.turns.after_turn("A")
     assert "A has committed conflict markers: a.py (lines 10-16)" in one.happened[-1].text
     assert await merges(one) == ("conflicts", ["a.py"])
+    assert await stuck(one) == (True, False), "nothing is left to give up"
     [row] = (await rows(one.registry))[0]
     assert (row["lines"], row["unsettled"], row["merging"]) == ({"a.py": [[10, 16]]}, True, False)
     for act in (one.actions.merge("A", "ann"), one.actions.propose("A", "ann", MergeOptions())):

@@ -231,23 +231,25 @@ function Unasked({ tree }: { tree: Worktree }) {
   const under = tree.merging === true;
   const here = !tree.member;
   const canEnd = here && under && tree.own;
-  const canSettle = here && asks(tree) && !landingRequired.value;
-  const act = async (): Promise<void> => {
+  const canSettle = canEnd || (here && asks(tree) && !landingRequired.value);
+  const act = async (what: () => Promise<void>): Promise<void> => {
     setBusy(true);
-    if (canEnd) await giveUp(tree.agent);
-    else setRefused(await settle(tree));
+    await what();
     setBusy(false);
   };
+  const off = busy || tree.working === true;
+  const tip = tree.working ? "Its turn is running." : canEnd ? "Its files go back to the state before the merge. Git keeps what stands in them." : undefined;
   return (
     <li data-testid="unasked" data-agent={tree.agent}>
       <p>
         <Who name={tree.agent} />{" "}
-        {under ? <>is merging {into} in its worktree, and {where} is not settled. {canEnd && "Give that merge up to settle it here."}</>
+        {under ? <>is merging {into} in its worktree, and {where} is not settled.</>
           : tree.unsettled ? <>has conflict markers in {where}. Nothing is asked here while they stand.</>
             : <>conflicts with {into} in {where}. {!canSettle && "Landing it asks here what is to stand there."}</>}
         {!here && ` Its worktree is at ${tree.member}.`}
       </p>
-      {(canEnd || canSettle) && <button type="button" class="button small" disabled={busy || tree.working === true} data-tip={tree.working ? "Its turn is running." : canEnd ? "Its files go back to the state before the merge. Git keeps what stands in them." : undefined} onClick={() => void act()} data-testid={canEnd ? "conflict-give-up" : "conflict-settle"}>{canEnd ? "Give the merge up" : "Settle it here"}</button>}
+      {canSettle && <button type="button" class="button small" disabled={off} data-tip={tip} onClick={() => void act(async () => setRefused(await settle(tree)))} data-testid="conflict-settle">Settle it here</button>}
+      {canEnd && <button type="button" class="button small" disabled={off} data-tip={tip} onClick={() => void act(() => giveUp(tree.agent))} data-testid="conflict-give-up">Give the merge up</button>}
       {refused && <p class="problem" role="alert"><Words text={refused} /></p>}
     </li>
   );

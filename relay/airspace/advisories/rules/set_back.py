@@ -31,7 +31,7 @@ _MAIN = "main@"
 class SetBack:
     """`agent`'s work does not merge into `branch` at `commit`. `paths`: the files in conflict; `lines`: where in the
     agent's own files. `told`: the paths that the room has heard of. `unsettled`: the conflicts stand there with their
-    markers. Times are Unix seconds."""
+    markers; `merging`: of a merge that is under way in a worktree here. Times are Unix seconds."""
 
     agent: str
     branch: str
@@ -41,6 +41,7 @@ class SetBack:
     lines: Mapping[str, Lines] = field(default_factory=dict)
     told: tuple[str, ...] = ()
     unsettled: bool = False
+    merging: bool = False
 
     @property
     def untold(self) -> bool:
@@ -100,7 +101,7 @@ def update_set_back(
             # own edits move the lines.
             heard = tuple(path for path in heard if _within(lines.get(path, ()), was.lines.get(path, ())))
         seen = replace(was, branch=target.name, commit=target.commit, paths=paths, lines=lines, told=heard)
-        set_back[agent] = replace(seen, unsettled=trial.unsettled)
+        set_back[agent] = replace(seen, unsettled=trial.unsettled, merging=trial.merging)
     return set_back
 
 

@@ -425,7 +425,7 @@ ROOM_ROUTES = (
         "POST",
         "/api/worktrees/{agent}/abort",
         "Give up a merge of the main branch into its own.",
-        body=_WHO,
+        body={"settle": _FLAG, **_WHO},
     ),
     RoomRoute("POST", "/api/worktrees/{agent}/remove", "Remove one.", body=_WHO),
     RoomRoute("GET", "/api/worktrees/{agent}/app", "What runs in one, and what it printed."),

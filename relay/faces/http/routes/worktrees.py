@@ -85,8 +85,9 @@ class WorktreeRoutes:
         return await self._act(lambda actions: actions.take_back(agent, by, commit))
 
     async def abort(self, request: web.Request) -> web.Response:
-        agent, by, _ = await self._order(request)
-        return await self._act(lambda actions: actions.abort(agent, by))
+        agent, by, body = await self._order(request, "settle")
+        settle = "settle" in body and body.flag("settle")
+        return await self._act(lambda actions: actions.abort(agent, by, settle=settle))
 
     async def remove(self, request: web.Request) -> web.Response:
         agent, by, _ = await self._order(request)
