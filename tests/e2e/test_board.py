@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -209,6 +210,14 @@ async def test_a_task_is_given_and_shows_what_it_led_to(tmp_path: Path) -> None:
         await eventually(lambda: needed("answered:t5"), "whether t5 is done")
         await order(told, "/later answered:t5")
         assert await needed("answered:t5") is None
+        # Who acts on it all the same hears until when it is put off, by whom, and how it comes back.
+        ran = await told.relay("inbox", "answered:t5", "done")
+        assert re.search(r"answered:t5 is put off until .+ by ann\.", ran.err), ran.all
+        assert "`/later answered:t5 undo` in the room brings it back." in ran.err
+        ran = await told.relay("inbox", "foo", "done")
+        assert "Nothing in the inbox is foo: it is settled, or there never was such a thing." in ran.err, (
+            ran.all
+        )
         failed = {"task_id": "t5", "success": False, "error_message": "No rake."}
         async with told.session.post(f"{told.url}/work/complete", json=failed, headers=key) as done:
             assert done.status == 200, await done.text()

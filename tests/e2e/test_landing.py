@@ -130,6 +130,12 @@ async def test_a_turn_is_verified_and_a_task_opens_again(open_room: Open) -> Non
     assert json.loads(ran.out)["landed"] == [
         {"agent": "AVA", "commit": git(room.folder, "rev-parse", "main")}
     ]
+    # In a shell each step is said once.
+    await answered(room, "@AVA other", "AVA")
+    ran = await room.relay("land", "AVA")
+    *steps, last = ran.out.splitlines()
+    assert last == f"AVA: landed as {git(room.folder, 'rev-parse', 'main')[:9]}", ran.all
+    assert [step for step in ("AVA: is in the queue", "AVA: is being tested") if step in steps] == steps
 
 
 async def test_only_a_person_approves(open_room: Open) -> None:

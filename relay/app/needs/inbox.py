@@ -18,6 +18,7 @@ from relay.app.needs.elsewhere import NeedsElsewhere
 from relay.app.needs.merges import merge_needs
 from relay.app.needs.need import Kind, Need, meant
 from relay.app.needs.runs import run_needs
+from relay.app.needs.settled import what_is_so
 from relay.app.needs.words import unheard
 from relay.app.worktrees.desk import WorktreeDesk
 from relay.base.durations import clock_time, parse_iso, rough_duration
@@ -25,7 +26,7 @@ from relay.base.terminal_text import flat
 from relay.config.settings import LiveSettings
 from relay.log import events
 from relay.log.encoding import dumps
-from relay.model import Board, Refusal
+from relay.model import Board, Fault, Refusal
 from relay.model.actions import Needing, PutOff, ShowNeeds, ShowSince
 from relay.room.dispatch.budget import DAY_S
 from relay.room.dispatch.permissions import PermissionBroker, code_span
@@ -34,8 +35,8 @@ from relay.room.dispatch.running import RunningTurns
 from relay.room.steward import markdown
 from relay.store.ports import Store, Tx
 
-#: The setting of the database that says what is put off: `{need: until}`, Unix seconds.
-_LATER = "needs_later"
+#: The settings of the database that say what is put off, `{need: until}` (Unix seconds), and by whom.
+_LATER, _LATER_BY = "needs_later", "needs_later_by"
 #: Needs that one answer of the room shows.
 MOST_SAID = 30
 
@@ -126,6 +127,22 @@ class NeedsInbox:
 
         return await asyncio.to_thread(since.told, await store.read(work))
 
+    async def absent(self, tx: Tx, word: str) -> Refusal:
+        """Why nothing in the inbox is what people mean by this word."""
+        now, later = self._clock(), await _put_off(tx)
+        off = meant([need for need in await self._all(tx, now) if later.get(need.id, 0.0) > now], word)
+        if off is not None:
+            by = json.loads(await events.setting(tx, _LATER_BY) or "{}").get(off.id)
+            until = f"{clock_time(later[off.id], now)}{f' by {by}' if by else ''}"
+            text = f"{off.typed} is put off until {until}."
+            back = PutOff(off.typed, undo=True).line()
+            return Refusal(text, f"`{back}` in the room brings it back.", Fault.UNKNOWN)
+        shown = word[:60]
+        if so := await what_is_so(tx, word):
+            return Refusal(f"{shown} needs nobody any more. {so}", "Nothing was done.", Fault.UNKNOWN)
+        text = f"Nothing in the inbox is {shown}: it is settled, or there never was such a thing."
+        return Refusal(text, "`/inbox` and `relay inbox` show what needs you.", Fault.UNKNOWN)
+
     async def carry_out(self, tx: Tx, action: Needing, *, by: str, cause: Sequence[str] = ()) -> str:
         """`/inbox` and `/later`; the room's answer, as markdown. Raises Refusal."""
         if isinstance(action, ShowNeeds):
@@ -141,8 +158,11 @@ class NeedsInbox:
             text = f"{code_span(action.need)} is in the inbox again."
         else:
             if (need := meant(needs, action.need)) is None:
-                raise Refusal(f"Nothing in the inbox is {action.need}.", "`/inbox` shows what needs you.")
+                raise await self.absent(tx, action.need)
             until = later[need.id] = need.ends if need.kind is Kind.BUDGET and need.ends else now + DAY_S
+            who = json.loads(await events.setting(tx, _LATER_BY) or "{}")
+            kept = {id: name for id, name in {**who, need.id: by}.items() if id in later}
+            await events.put_setting(tx, _LATER_BY, dumps(kept))
             back = PutOff(need.typed, undo=True).line()
             text = f"{by} put {code_span(need.typed)} off until {clock_time(until, now)}. `{back}` brings it back."
         await events.put_setting(tx, _LATER, dumps(later))

@@ -9,7 +9,6 @@ from aiohttp import web
 
 from relay.app.needs.inbox import NeedsInbox
 from relay.app.needs.need import Kind, Need, meant
-from relay.app.needs.settled import what_is_so
 from relay.app.needs.since import line
 from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.parsing import Query
@@ -58,8 +57,7 @@ class NeedRoutes:
         only_person(request, "acts on the inbox")
         id, name, text = request.match_info["need"], body.text("action"), body.maybe_text("text")
         if (need := meant(await self._needs(), id)) is None:
-            now = await self._store.read(lambda tx: what_is_so(tx, id)) or "It is settled, or put off."
-            raise Refusal(f"{id[:60]} needs nobody any more. {now}", "Nothing was done.", Fault.UNKNOWN)
+            raise await self._store.read(lambda tx: self._inbox.absent(tx, id))
         button = need.action(name)
         order, reply = button.ordered(text), ""
         if need.kind is Kind.QUESTION and isinstance(order, Steer):

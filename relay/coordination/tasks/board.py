@@ -299,8 +299,11 @@ class Board:
                 row = await tx.one(Q.task_by_id, id=after.id)
                 current = None if row is None else Task.of_row(row)
                 if current is None or not work.same_work(current, after):
-                    fix = f"`/move {after.ref} <status>` moves it where you want it."
-                    raise Refusal(f"{after.ref} has been changed since by whoever works on it.", fix)
+                    now_is = "" if current is None else f": it is {_stands(current)} now"
+                    fix = (
+                        f"`/move {after.ref} pending` (or `in_progress`, `done`) moves it where you want it."
+                    )
+                    raise Refusal(f"{after.ref} has been changed since{now_is}.", fix)
                 token = await task_events.next_fence(tx)
                 pairs.append((current, transitions.restored(current, before, now=now, fence=token)))
             parts.append((event, pairs))
@@ -388,3 +391,9 @@ def _said(event: Event) -> str:
     before, after = zip(*pairs_of(event), strict=True)
     by = str(event.outputs["by"])
     return f"{by} {Changed(Change(event.outputs['change']), by, event.id, after, before).summary()}"
+
+
+def _stands(task: Task) -> str:
+    """The column of a task in words, and how it ended there."""
+    column = str(task.column).replace("_", " ")
+    return f"{column} ({task.badge})" if task.badge else column

@@ -153,7 +153,11 @@ async def test_undo_leaves_alone_what_changed_past_the_board(store: Store) -> No
     taken = (await ann.do("move", 1, "in_progress")).task
     ended = replace(taken, status=Status.FAILED, error_message="it broke")
     await store.write(lambda tx: tx.execute(wing.Q.put_task, **ended.columns()))
-    assert "changed since" in (await refusal(ann.do("undo"))).message
+    no = await refusal(ann.do("undo"))
+    assert (no.message, no.fix) == (
+        "t1 has been changed since: it is done (failed) now.",
+        "`/move t1 pending` (or `in_progress`, `done`) moves it where you want it.",
+    )
     assert await store.read(lambda tx: ann.board.get(tx, 1)) == ended
 
 

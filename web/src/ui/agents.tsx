@@ -5,7 +5,7 @@ import { agents, dispatcher, now } from "../state/room";
 import { agentPanel, show } from "../state/view";
 import { asksYou, instant, lasting, moment } from "../text/format";
 import type { Agent, DispatcherState } from "../types";
-import { readyToLand, standing, taskLine } from "../state/glance";
+import { readyToLand, standing, taskLine, turnAsked } from "../state/glance";
 import { hued } from "./bits";
 import { BranchWays, Cost, Doing, NeedsMark } from "./doing";
 
@@ -60,10 +60,18 @@ export function Dot({ state }: { state: Health }) {
   return <i class={`dot dot-${state}`} aria-hidden="true" />;
 }
 
+/** How it is, on the first line. Of many, what a ready one did last where the second line says how its branch stands. */
+function FirstLine({ agent, state, many }: { agent: Agent; state: Health; many: boolean }) {
+  if (state !== "ready") return <span class="agent-line">{healthLine(agent, now.value, true)}</span>;
+  if (many && agent.last && standing(agent.name)) return <span class="agent-line agent-task" data-testid={`last-${agent.name}`}>{turnAsked(agent.last.message_id, agent.last.asked)}</span>;
+  return <span class="agent-line">{agent.member ? `at ${agent.member}` : (agent.model ?? (agent.kind === "steward" ? "steward" : ""))}</span>;
+}
+
 /** The short list in the side bar. */
 export function AgentList() {
+  const many = agents.value.length > 5;
   return (
-    <ul class={`agent-list ${agents.value.length > 5 ? "many" : ""}`}>
+    <ul class={`agent-list ${many ? "many" : ""}`}>
       {agents.value.map((agent) => {
         const state = health(agent, now.value);
         return (
@@ -75,12 +83,12 @@ export function AgentList() {
                   <span class="agent-how">
                     <span class={`agent-name ${agent.kind === "steward" ? "neutral" : ""}`} style={hued(agent.name)}>{agent.name}</span>
                     <NeedsMark name={agent.name} />
-                    <span class="agent-line">{state === "ready" ? agent.member ? `at ${agent.member}` : (agent.model ?? (agent.kind === "steward" ? "steward" : "")) : healthLine(agent, now.value, true)}</span>
+                    <FirstLine agent={agent} state={state} many={many} />
                     {agent.queued > 0 && <span class="count" data-tip={`${agent.queued} queued`}>{agent.queued}</span>}
                   </span>
                   <Cost name={agent.name} />
                 </span>
-                <Doing agent={agent} />
+                <Doing agent={agent} many={many} />
               </span>
             </button>
             {readyToLand.value.includes(agent.name) && <BranchWays name={agent.name} />}

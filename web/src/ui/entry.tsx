@@ -6,10 +6,10 @@ import { askedIn } from "../state/handoffs";
 import { discard, sendAgain, type Outgoing } from "../state/outbox";
 import { requestOf } from "../state/permissions";
 import { copyText, personName } from "../state/prefs";
-import { entryNow, entryOf, now, type Stream } from "../state/room";
+import { entryNow, entryOf, type Stream } from "../state/room";
 import { inOneLine } from "../text/markdown";
 import { callComposer, replyTo, showEntry } from "../state/view";
-import { amount, asksYou, clock, full, lasting } from "../text/format";
+import { amount, clock, full } from "../text/format";
 import { ref } from "../text/reference";
 import { WasGiven } from "../memory/given";
 import { EntryActions, EntryText, Replies } from "../rooms/row";
@@ -210,7 +210,6 @@ function Row({ entry, previous, lit, found }: EntryProps) {
 }
 
 export function StreamRow({ stream }: { stream: Stream }) {
-  const asks = requestOf(stream.agent);
   return (
     <article class="entry kind-agent streaming" data-testid="stream" style={hued(stream.agent)} aria-busy="true" aria-label={`${stream.agent} is answering`}>
       <div class="gutter"><Avatar name={stream.agent} kind="agent" /></div>
@@ -218,7 +217,7 @@ export function StreamRow({ stream }: { stream: Stream }) {
         <header>
           <span class="speaker">{stream.agent}</span>
           <span class="role">agent</span>
-          <span class="live">{asks ? asksYou(asks, now.value) : `answering ${lasting(now.value - stream.since)}`}</span>
+          <span class="live">{requestOf(stream.agent) ? "asks you" : "answering"}</span>
         </header>
         {stream.from > 0 && <div class="tool-note">… the beginning was not seen here; the whole answer follows when it is done</div>}
         {/* Markdown from somewhere in the middle would be read wrongly: an open fence, half a table. */}

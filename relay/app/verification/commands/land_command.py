@@ -222,8 +222,10 @@ async def _watch(store: Store, numbers: Sequence[int], *, quiet: bool) -> None:
         for entry in entries:
             line = _line(entry)
             if told.get(entry.number) != line:
+                # Between the test and the landing it waits for nothing that one could name.
+                news = entry.number not in told or entry.note or entry.state is EntryState.TESTING
                 told[entry.number], still = line, time.monotonic()
-                if not quiet and entry.state in OPEN:
+                if not quiet and entry.state in OPEN and news:
                     print(line, flush=True)
         left = [entry for entry in entries if entry.state in OPEN]
         if not left:
@@ -265,7 +267,7 @@ def _line(entry: Entry, now: float | None = None) -> str:
             return safe(f"{entry.agent}: taken out of the queue{ago}. {entry.reason}")
         case EntryState.TESTING:
             return f"{entry.agent}: is being tested"
-    return safe(f"{entry.agent}: waits" + (f": {entry.note}" if entry.note else ""))
+    return safe(f"{entry.agent}: waits: {entry.note}" if entry.note else f"{entry.agent}: is in the queue")
 
 
 def _said(entries: Sequence[Entry]) -> str:
