@@ -7,10 +7,11 @@ Pure and symmetric.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from relay.git.merge_state import Lines
 from relay.model.working_set import Change, FileTouch, Span, joined
 
 #: A gap in lines that stands for "far": what is farther away is no safer (the fitted curve is flat before that).
@@ -37,6 +38,29 @@ class Meeting:
     gap: int | None
     product: int = 1
     lines: tuple[tuple[int, int], ...] = ()
+
+
+def lines_before(spans: Iterable[Span], places: Lines) -> Lines:
+    """Where these places of a file stood before `spans` changed it; one of new lines only: where they came."""
+    ordered = sorted(spans, key=lambda span: (span.start, span.end))
+    return tuple(
+        (first := _before(ordered, start - 1)[1] + 1, max(first, _before(ordered, end + 1)[0] - 1))
+        for start, end in places
+    )
+
+
+def _before(spans: Sequence[Span], line: int) -> tuple[int, int]:
+    """The line that this one was before, twice; of one that was changed, the lines below and above what it was."""
+    moved = 0
+    for span in spans:
+        old = span.end - span.start + 1
+        count = old if span.new_count is None else span.new_count
+        if line < span.start + moved:
+            break
+        if line < span.start + moved + count:
+            return span.end + 1, span.start - 1
+        moved += count - old
+    return line - moved, line - moved
 
 
 def meeting(a: FileTouch, b: FileTouch) -> Meeting:

@@ -237,7 +237,11 @@ async def test_a_choice_that_comes_late_is_refused_with_how_it_stands_now(
 async def test_a_merge_that_an_agent_is_stuck_in_is_listed_and_given_up(stuck: Outside, come: Come) -> None:
     ann = await come("ann", stuck)
     page = ann.page
-    await page.goto(f"{stuck.url}/#/conflicts")
+    # In sight from the first screen on, as is what is open.
+    await page.goto(f"{stuck.url}/#/room")
+    tab = page.get_by_test_id("tab-conflicts")
+    await expect(tab.locator("em.alarm")).to_have_text("1")
+    await tab.click()
     listed = page.get_by_test_id("unasked")
     await expect(listed).to_contain_text(
         "BEN is merging main in its worktree, and src/cart.py is not settled."

@@ -38,7 +38,9 @@ async def test_the_room_is_asked_and_a_side_is_kept(open_place: Open) -> None:
     assert len([body for body in await place.messages() if "Conflict c1" in body]) == 1
     assert (await place.say()).startswith("c1 `store.py`")
     said = await place.say(1, 2)
-    assert said.startswith("c1 is settled: BEN's side stands. Nothing of BEN's is left to decide:")
+    assert (
+        said == "c1 is settled: BEN's side stands. Nothing of BEN's is left to decide: `/land @BEN` lands it."
+    )
     assert await place.say(1, 2) == said, "twice the same is one"
     assert len(await all_events(place.store, "conflict.resolved")) == 1
     assert await place.say() == "No conflict waits for a decision."
@@ -372,7 +374,7 @@ async def test_the_room_decides_while_an_update_is_under_way(open_place: Open) -
     assert "a merge is under way. The room is asked about c1 all the same." in refusal.message
     assert "merging gives that merge up" in refusal.fix
     said = await place.say(1, 2)
-    assert "merges it), and gives up the merge of main that relay has begun there" in said, said
+    assert "`/land @BEN` lands it, and gives up the merge of main that relay has begun there" in said, said
     with pytest.raises(Refusal, match="Nothing is merged yet: relay joins 1 file"):
         await place.actions.merge("BEN", "ann")
     assert not (place.at("BEN") / "store.py").read_text().startswith("<") and any(
@@ -391,7 +393,7 @@ async def test_an_update_that_was_edited_is_not_given_up_by_itself(open_place: O
     refusal = await place.refused()
     assert "BEN has edited its files since" in refusal.fix and "worktrees abort BEN" in refusal.fix
     said = await place.say(1, 2)
-    assert "its files were edited" in said and "worktrees abort BEN" in said
+    assert "its files were edited" in said and "`/abort @BEN` gives that up" in said
     with pytest.raises(Refusal, match="a merge is under way"):
         await place.actions.merge("BEN", "ann")
     assert store.read_text() == begun

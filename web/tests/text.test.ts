@@ -102,6 +102,7 @@ describe("receipts", () => {
   it.each([
     [{}, "queued", "queued"],
     [{ state: "active", started_at: 60, attempts: 1 }, "working", "working 40 s"],
+    [{ state: "active", started_at: 99.9, attempts: 1 }, "working", "working 1 s"],
     [{ state: "done", attempts: 1 }, "answered", "answered"],
     [{ state: "done", folded_into: 3 }, "answered", "answered with m33"],
     [{ state: "failed", not_before: 110, reason: "it broke" }, "failed", "retry in 10 s"],

@@ -145,9 +145,7 @@ def set_back(
 def finds(back: SetBack) -> str:
     """What keeps it from merging: "git finds conflicts in src/cart.py (lines 3-9)"."""
     places = listed([(path, back.lines.get(path, ())) for path in back.paths])
-    # The lines are those of the file as it is, which the markers make longer.
-    unsettled = f"conflicts are not settled in {places}, counting git's markers"
-    return unsettled if back.unsettled else f"git finds conflicts in {places}"
+    return f"{'conflicts are not settled' if back.unsettled else 'git finds conflicts'} in {places}"
 
 
 def all_clear(advisory: Advisory, *, clear: bool, merges_again: bool) -> str:

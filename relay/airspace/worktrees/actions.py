@@ -252,8 +252,7 @@ class WorktreeActions:
         merged = await merge_trees(git, target.commit, commit, self._registry.room.join)
         before = await git.line("rev-parse", f"{target.commit}^{{tree}}")
         nothing = merged is not None and merged.clean and merged.tree == before
-        queue = self._registry.settings.landing.required
-        return Resolvable(merged, target.commit, commit, nothing=nothing, queue=queue)
+        return Resolvable(merged, target.commit, commit, nothing=nothing)
 
     @staticmethod
     def _no_target() -> Refusal:

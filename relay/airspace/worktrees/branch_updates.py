@@ -26,6 +26,7 @@ from relay.airspace.worktrees.merging.update_from_main import UpdateFromMain
 from relay.airspace.worktrees.merging.wording import joined_words, listed, taken_in, to_settle
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.room import WantedMerge
+from relay.airspace.worktrees.survey import in_own_lines
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
 from relay.config.command_line import command
 from relay.git.merge_state import StartedMerge, operation_under_way, started_merge
@@ -154,9 +155,10 @@ class BranchUpdates:
                     return taken_in(target.name, joined)
                 started = await started_merge(worktree.checkout)
                 snapshot = await worktree.take_snapshot(everything=True)
+                left = await self._unsettled(worktree, snapshot)
                 text = (
                     f"relay began to merge {target.name} into {snapshot.head.branch} of {worktree.name}. "
-                    f"In conflict: {listed(snapshot.unsettled)}. {worktree.name} settles it by editing; "
+                    f"In conflict: {left}. {worktree.name} settles it by editing; "
                     "relay commits it."
                 )
                 await self._record(TAKING, worktree, text, None, [path for path, _ in snapshot.unsettled])
@@ -206,15 +208,20 @@ class BranchUpdates:
                 text = f"relay committed the merge of {started.into} into {snapshot.head.branch} of {worktree.name}."
                 await self._record(TAKEN_IN, worktree, text, commit)
                 return await worktree.take_snapshot(everything=True)
+            left = await self._unsettled(worktree, snapshot)
             text = (
-                f"{worktree.name} has not settled {listed(snapshot.unsettled)}: the merge of {started.into} into "
-                f"{snapshot.head.branch} is still under way. `/update @{worktree.name}` asks again; "
+                f"{worktree.name} has not settled {left}: the merge of {started.into} into {snapshot.head.branch} is "
+                f"still under way. `/update @{worktree.name}` asks again; "
                 f"{command(f'worktrees abort {worktree.name}')} gives the merge up."
             )
         except Refusal as refusal:
             text = f"relay could not commit the merge of {started.into} into the branch of {worktree.name}: {refusal}"
         await self._record(UNSETTLED, worktree, text, None, [path for path, _ in snapshot.unsettled])
         return snapshot
+
+    async def _unsettled(self, worktree: TrackedWorktree, snapshot: Snapshot) -> str:
+        """What is not settled, as people read of it."""
+        return listed(await in_own_lines(self._registry.differ, worktree.snapshotter.git, snapshot))
 
     async def report_committed_markers(self, worktree: TrackedWorktree, snapshot: Snapshot) -> None:
         """Say which conflict markers an agent committed by itself."""

@@ -120,8 +120,16 @@ class MergeTrials:
                     tried = await self._trials.trial(
                         git, work.snapshot.commit, target.commit, nothing=empty, lines=True
                     )
-                    # What is not settled, and what the main branch has got since then.
-                    results[name] = tried.added_to(results[name]) if name in results else tried
+                    if name not in results:
+                        results[name] = tried
+                        return
+                    # What is not settled, and what the main branch has got since then: by the lines of its own file.
+                    head, held = work.snapshot.head.commit, results[name].paths
+                    if work.snapshot.merging and head is not None:
+                        own = await self._trials.trial(git, head, target.commit, nothing=False, lines=True)
+                        known = {path: own.lines.get(path, ()) for path in held}
+                        tried = replace(tried, lines={**tried.lines, **known})
+                    results[name] = tried.added_to(results[name])
                 except GitError as error:
                     log.warning("merge not tried", agent=name, reason=str(error))
                     results.setdefault(name, Trial(None))

@@ -331,7 +331,8 @@ class WorktreeRegistry:
         """The main branch may have all of it by other commits (a squash): then it has nothing in hand."""
         if not work.records or not await self.merge_trials.contains(work.main, work.snapshot.commit):
             return work
-        return replace(work, records=(), committed=0, unsettled=work.snapshot.unsettled)
+        left = [file for file in work.unsettled if file[0] in dict(work.snapshot.unsettled)]
+        return replace(work, records=(), committed=0, unsettled=tuple(left))
 
     def find(self, agent: str) -> TrackedWorktree | None:
         """By the agent's name, in any case; not the checkout of a person's own session, in which nobody else acts."""

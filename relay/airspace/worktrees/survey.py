@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from relay.git.checkout import Checkout
 from relay.git.diff import Differ, Hunks, Record, attributes, changed_files, left_markers, touch_of
+from relay.git.hunks import lines_before
 from relay.git.merge_state import UnsettledFile
 from relay.git.run import Git, GitError, name_of
 from relay.git.snapshot import Snapshot, on_disk
@@ -46,8 +47,11 @@ class Work:
     behind: int
     #: Of its commits that the main branch has not got, the newest first.
     messages: tuple[str, ...] = ()
-    #: Files in which a conflict is not settled: of a merge that is under way, or with markers that were committed.
+    #: Files in which a conflict is not settled: of a merge under way, with the lines of the branch's own file; or
+    #: with markers that were committed.
     unsettled: tuple[UnsettledFile, ...] = ()
+    #: Of those of a merge under way, the lines that the branch itself adds, and those that it takes away.
+    own: Mapping[bytes, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def empty(self) -> bool:
@@ -59,13 +63,19 @@ class Work:
         """Every path that it touches, both sides of renames."""
         return frozenset(name_of(path) for record in self.records for path in (record.path, record.last_path))
 
+    def counts(self, record: Record) -> tuple[int, int]:
+        """Lines that a file's work adds, and takes away. While conflicts stand in it, the branch's own: git's
+        markers, and what stands there of the other side, are not its agent's work."""
+        hunks = self.hunks[record.old, record.new]
+        return self.own.get(record.last_path, (hunks.insertions, hunks.deletions))
+
     @property
     def insertions(self) -> int:
-        return sum(self.hunks[record.old, record.new].insertions for record in self.records)
+        return sum(self.counts(record)[0] for record in self.records)
 
     @property
     def deletions(self) -> int:
-        return sum(self.hunks[record.old, record.new].deletions for record in self.records)
+        return sum(self.counts(record)[1] for record in self.records)
 
     def working_set(
         self, agent: str, churn: Mapping[bytes, int], *, now: float, half_life_s: float
@@ -120,6 +130,7 @@ class Surveyor:
         from survey to survey. Raises GitError."""
         head = snapshot.head.commit
         past = await self._history(git, head, main)
+        own = await self._own(git, snapshot, past.base)
         if snapshot.merging:
             # What the merge brings in is not this branch's work.
             past = replace(past, base=await git.maybe("merge-base", main, snapshot.commit) or past.base)
@@ -149,9 +160,24 @@ class Surveyor:
             behind=past.behind,
             messages=past.messages,
             unsettled=tuple(
-                {**dict(await left_markers(git, records, hunks)), **dict(snapshot.unsettled)}.items()
+                {
+                    **dict(await left_markers(git, records, hunks)),
+                    **dict(await in_own_lines(self._differ, git, snapshot)),
+                }.items()
             ),
+            own=own,
         )
+
+    async def _own(self, git: Git, snapshot: Snapshot, base: str) -> dict[bytes, tuple[int, int]]:
+        """`Work.own`. `base`: where the branch left the main branch before that merge."""
+        head, paths = snapshot.head.commit, {path for path, _ in snapshot.unsettled}
+        if head is None or not paths:
+            return {}
+        changed = await changed_files(git, base, head)
+        records = [record for record in changed if name_of(record.last_path) in paths]
+        hunks = await self._differ.hunks(git, base, head, records)
+        counts = {record.last_path: hunks[record.old, record.new] for record in records}
+        return {path: (each.insertions, each.deletions) for path, each in counts.items()}
 
     async def _history(self, git: Git, head: str | None, main: str) -> BranchHistory:
         """What follows from two commits alone, and so is asked once."""
@@ -189,6 +215,18 @@ class Surveyor:
         return frozenset(generated) | {
             record.last_path for record in records if self._ignored(name_of(record.last_path))
         }
+
+
+async def in_own_lines(differ: Differ, git: Git, snapshot: Snapshot) -> tuple[UnsettledFile, ...]:
+    """The files of a merge under way that are not settled, with the lines of the branch's own file: the numbers that
+    they have for people before, while and after git's markers stand there. Raises GitError."""
+    head = snapshot.head.commit
+    if head is None or not any(places for _, places in snapshot.unsettled):
+        return snapshot.unsettled
+    records = await changed_files(git, head, snapshot.tree)
+    hunks = await differ.hunks(git, head, snapshot.tree, records)
+    spans = {name_of(record.last_path): hunks[record.old, record.new].spans for record in records}
+    return tuple((path, lines_before(spans.get(path, ()), places)) for path, places in snapshot.unsettled)
 
 
 async def messages(git: Git, commits: str, most: int) -> tuple[str, ...]:

@@ -38,14 +38,12 @@ class WorkElsewhere:
         """As `WorktreeActions.resolvable`, wherever the agent lives. Raises Refusal."""
         work = await self._work(agent)
         if work is None:
-            found = await self._actions.resolvable(agent)
-        else:
-            try:
-                found = await self._actions.against_main(await self._commit(work))
-            except GitError as error:
-                raise Refusal(f"git could not try the merge: {error}.") from error
-            found = replace(found, member=work.member, begun=work.merging)
-        return replace(found, queue=found.queue or await self._common.is_shared())
+            return await self._actions.resolvable(agent)
+        try:
+            found = await self._actions.against_main(await self._commit(work))
+        except GitError as error:
+            raise Refusal(f"git could not try the merge: {error}.") from error
+        return replace(found, member=work.member, begun=work.merging)
 
     async def _work(self, agent: str) -> SharedWork | None:
         """What another member has of the agent; None: what is meant is here, or nowhere."""

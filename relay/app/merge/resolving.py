@@ -166,23 +166,19 @@ class ConflictService:
         )
         if left:
             return f"{made.name} is settled: {whose}. Left: {', '.join(left)}."
-        merge, discard = command(f"worktrees merge {agent}"), command(f"worktrees discard {agent}")
-        at = f" at {work.member}" if work.member else ""
-        merges = f"`/land @{agent}` lands it" + (
-            "" if work.queue else f" (in a shell, {merge}{at} merges it)"
-        )
+        merges = f"`/land @{agent}` lands it"
         settled = f"{made.name} is settled: {whose}. Nothing of {agent}'s is left to decide"
         if work.nothing:
+            at = f" at {work.member}" if work.member else ""
             return (
-                f"{settled}, and nothing is left to merge: {into} has all that is to stand. {discard}"
-                f"{at} takes {agent}'s work off its branch, and keeps it."
+                f"{settled}, and nothing is left to merge: {into} has all that is to stand. "
+                f"{command(f'worktrees discard {agent}')}{at} takes {agent}'s work off its branch, and keeps it."
             )
         if work.edited:
-            abort = command(f"worktrees abort {agent}")
             return (
                 f"{settled}. A merge of {into} is under way in {agent}'s worktree, and its files were edited: "
-                f"{abort} gives that up (what stands in the files is kept), then {merges}, by what was chosen. "
-                f"When {agent} settles it instead, that counts."
+                f"`/abort @{agent}` gives that up (what stands in the files is kept), then {merges}, by what was "
+                f"chosen. When {agent} settles it instead, that counts."
             )
         ended = f", and gives up the merge of {into} that relay has begun there" if work.begun else ""
         return f"{settled}: {merges}{ended}."

@@ -330,7 +330,7 @@ async def test_the_way_out_of_a_refusal_is_a_command_that_works(tmp_path: Path) 
     commit(one.at("A"), {"a.py": "mine\n"})
     commit(repo, {"a.py": "theirs\n"})
     await one.look()
-    with pytest.raises(Refusal, match=r"`/update @A` asks A to merge main"):
+    with pytest.raises(Refusal, match=r"or let A merge main: `/update @A`"):
         await one.actions.merge("A", "ann")
     await one.turns.before_turn("A", take_main=True)
     await one.turns.after_turn("A")

@@ -235,13 +235,13 @@ async def test_who_settles_a_conflict_may_edit_its_file(airspace: AirspaceRoom) 
     assert airspace.protocol.steer("CODEX", "src/free.py") is not None
 
 
-async def test_the_lines_of_markers_are_named_as_such(airspace: AirspaceRoom) -> None:
+async def test_what_is_not_settled_has_the_same_lines_as_before(airspace: AirspaceRoom) -> None:
     await look(airspace, CODEX=torn())
-    markers = Trial(Verdict.CONFLICTS, (FILE,), {FILE: ((40, 81),)}, unsettled=True)
+    markers = Trial(Verdict.CONFLICTS, (FILE,), {FILE: ((40, 58),)}, unsettled=True)
     await look(airspace, CODEX=markers)
     shown = wording.shown(await airspace.only())
     assert f"git finds conflicts in {FILE} (lines 40-58)" in shown["text"]
-    assert f"conflicts are not settled in {FILE} (lines 40-81), counting git's markers" in shown["line"]
+    assert f"conflicts are not settled in {FILE} (lines 40-58);" in shown["line"]
     assert shown["set_back"][0]["unsettled"] is True
     assert len(await told_of(airspace)) == 1
 

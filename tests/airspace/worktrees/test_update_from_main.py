@@ -14,7 +14,7 @@ from relay.airspace.worktrees.merging import update_from_main
 from relay.airspace.worktrees.merging.merge_into_main import BranchMerger
 from relay.airspace.worktrees.merging.proposal import MergeOptions
 from relay.airspace.worktrees.merging.update_from_main import UpdateFromMain
-from relay.airspace.worktrees.view import rows
+from relay.airspace.worktrees.view import difference, rows
 from relay.git.checkout import Checkout
 from relay.git.merge_state import MERGE, WRITTEN, unsettled_lines
 from relay.git.run import Git, GitError
@@ -96,6 +96,37 @@ async def test_what_is_settled_by_editing_is_committed_and_merges(tmp_path: Path
     assert (repo / "own.py").read_text() == "own\n"
 
 
+async def test_markers_are_no_work_and_move_no_line(tmp_path: Path) -> None:
+    """What people read of it while a merge is under way is what they read of it before."""
+    mine = "first\n" + lines(2, 4) + "mine\n" + lines(6, 13) + "mine\n" + "more\n" + lines(15, 20)
+    main = lines(1, 4) + "theirs\n" * 3 + lines(6, 13) + "theirs\n" + lines(15, 18) + "new\n" + lines(19, 20)
+    one = await behind(tmp_path, {}, {"a.py": mine, "own.py": "own\n"}, {"a.py": main})
+
+    async def told() -> list[object]:
+        await one.look()
+        [row] = (await rows(one.registry))[0]
+        shown = await difference(one.registry, "A", "")
+        assert shown is not None
+        of_file = [(each["path"], each["insertions"], each["deletions"]) for each in shown["files"]]
+        return [row["lines"], row["insertions"], row["deletions"], of_file]
+
+    before = await told()
+    assert before == [{"a.py": [[5, 5], [14, 15]]}, 5, 3, [("a.py", 4, 3), ("own.py", 1, 0)]]
+    place = await one.turns.before_turn("A", take_main=True)
+    assert place is not None and "a.py (lines 5-13, 22-29)" in place.note, (
+        "as the agent finds them in its file"
+    )
+    assert await told() == before
+    # One is settled, the other edited between its markers.
+    text = (one.at("A") / "a.py").read_text()
+    at = text.index(">>>>>>>")
+    settled = text[: text.index("<<<<<<<")] + "both\n" + text[text.index("\n", at) + 1 :]
+    write(one.at("A"), {"a.py": settled.replace("more\n", "")})
+    await one.turns.after_turn("A")
+    assert "A has not settled a.py (lines 14-15): the merge of main" in one.happened[-1].text
+    assert (await told())[0] == {"a.py": [[14, 15]]}
+
+
 async def test_the_names_of_the_branches_stand_behind_the_markers(tmp_path: Path) -> None:
     one = await conflicting(tmp_path)
     await turn(one, {})
@@ -139,7 +170,7 @@ async def test_no_marker_is_ever_committed(tmp_path: Path, left: str) -> None:
         git(at, "rev-parse", "-q", "--verify", "MERGE_HEAD") and git(at, "rev-parse", "HEAD~1") == head_before
     )
     assert await merges(one) == ("conflicts", ["a.py"])
-    assert "A has not settled a.py (line 22)" in one.happened[-1].text
+    assert "A has not settled a.py (line 21)" in one.happened[-1].text
     with pytest.raises(Refusal, match="a merge is under way"):
         await one.actions.merge("A", "ann")
     # Staged by an agent that runs git, as it stands: still no.
@@ -472,7 +503,7 @@ async def test_what_main_got_since_the_merge_began_conflicts_too(tmp_path: Path)
     commit(tmp_path / "repo", {"b.py": "theirs\n" + lines(2, 10), "a.py": THEIRS + "more\n"})
     assert await merges(one) == ("conflicts", ["a.py", "b.py"])
     [row] = (await rows(one.registry))[0]
-    assert row["lines"] == {"a.py": [[10, 16]], "b.py": [[1, 1]]} and row["unsettled"]
+    assert row["lines"] == {"a.py": [[10, 10]], "b.py": [[1, 1]]} and row["unsettled"]
 
 
 class Killed(BaseException):

@@ -34,9 +34,18 @@ async def test_its_agent_asks_and_the_inbox_is_not_covered(room: MockRoom, open_
     page = await open_page()
     row = page.get_by_test_id("agent-CODEX")
     await expect(row).not_to_contain_text("asks you")
+    asked = room.say("ann", "@CODEX do it")
+    room.receipt(asked, "CODEX", "active", started_at=asked["ts"], attempts=1)
+    receipt, job = page.get_by_test_id("receipt"), page.get_by_test_id("job")
+    await expect(receipt).to_contain_text("working")
     room.air.ask(scenes.request(1, "CODEX"))
     await expect(page.get_by_test_id("permission")).to_be_visible()
     await expect(row).to_contain_text("asks you 1:")
+    # Wherever its turn is shown, it is said to ask, not to work.
+    await expect(receipt).to_contain_text("asks you 1:")
+    await page.keyboard.press("g")
+    await page.keyboard.press("q")
+    await expect(job).to_contain_text("asks you 1:")
     await page.keyboard.press("g")
     await page.keyboard.press("n")
     await expect(page.get_by_test_id("needs-view")).to_be_visible()
@@ -44,6 +53,8 @@ async def test_its_agent_asks_and_the_inbox_is_not_covered(room: MockRoom, open_
     await page.get_by_test_id("tab-board").click()
     await page.get_by_test_id("permission").get_by_test_id("option-no").click()
     await expect(row).not_to_contain_text("asks you")
+    await page.get_by_test_id("tab-queue").click()
+    await expect(job).to_contain_text("working")
 
 
 #: What a person works with that lies under the bar, of what stands beside it.

@@ -414,6 +414,12 @@ async def test_a_phone_has_everything_without_scrolling_sideways(room: MockRoom,
     await page.get_by_test_id("tab-board").click()
     await page.get_by_role("button", name="Move t1 on").click()
     await expect(column(page, "in_progress")).to_contain_text("a task")
+    # Its tasks are what one sees, in whichever column they are; and of the agents who is in trouble is the first.
+    room.agent("CODEX", breaker={"state": "open", "failures": 3, "threshold": 3, "retry_at": 4e9})
+    await expect(page.get_by_test_id("agent-chips").get_by_role("button").first).to_contain_text("CODEX")
+    await page.get_by_test_id("tab-room").click()
+    await page.get_by_test_id("tab-board").click()
+    await expect(column(page, "in_progress")).to_be_in_viewport(ratio=0.95)
     await page.get_by_test_id("tab-agents").click()
     await page.get_by_role("button", name="Open CLAUDE").click()
     await expect(page.get_by_test_id("agent-panel")).to_be_in_viewport(ratio=0.9)

@@ -41,6 +41,20 @@ async def test_the_list_says_how_each_stands(room: MockRoom, open_page: OpenPage
     await expect(row(page, "GEMINI")).to_contain_text("nothing to merge: main has all of it")
     await expect(row(page, "GEMINI").get_by_test_id("diff-open")).to_be_disabled()
     await expect(row(page, "ann")).to_contain_text("own checkout")
+    # Where it is narrow the name of a branch breaks behind a slash, and a size stands together.
+    room.air.trees = [
+        new_worktree(
+            "CLAUDE", branch="tw/ann/claude", ports=[27880, 27889], disk={"bytes": 9, "whole": True}, app=None
+        )
+    ]
+    await page.reload()
+    cut = "all => all.filter((one) => one.offsetHeight > 24).map((one) => one.textContent)"
+    for width in (1400, 1000, 800, 390):
+        await page.set_viewport_size({"width": width, "height": 900})
+        await expect(row(page, "CLAUDE")).to_contain_text("<1 MB")
+        parts = row(page, "CLAUDE").locator(".branch code > span, .runs-size")
+        await expect(parts).to_have_count(4)
+        assert await parts.evaluate_all(cut) == [], width
 
 
 async def test_whom_a_merge_sets_back_is_said_before_it(room: MockRoom, open_page: OpenPage) -> None:

@@ -1,5 +1,6 @@
 /** What a task led to: the messages, what their turns changed, the branch, what was verified, what it cost. */
 
+import { requestOf } from "../state/permissions";
 import { agents, jobs, now } from "../state/room";
 import { verifications } from "../state/landing";
 import { roomNow } from "../state/locks";
@@ -40,7 +41,7 @@ function Conversation({ of }: { of: TaskWork["conversation"] }) {
             <p class="said-text">{plainLine(one.text, 600)}</p>
             {one.jobs.map((told) => {
               const job = jobs.value.get(told.id) ?? told;
-              const state = receipt(job, now.value, () => null, agents.value.find((agent) => agent.name === job.agent && agent.away));
+              const state = receipt(job, now.value, () => null, agents.value.find((agent) => agent.name === job.agent && agent.away), requestOf(job.agent));
               return <p key={job.id} class="said-job" data-tip={state.detail}><Who name={job.agent} /> <span class={`state state-${state.tone}`}>{state.label}</span></p>;
             })}
           </li>

@@ -9,12 +9,12 @@
 import "../style/views.css";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api } from "../api_views";
-import { conflicts, conflictsProblem, loadConflicts, openConflicts } from "../state/conflicts";
+import { conflicts, conflictsProblem, loadConflicts, openConflicts, unasked } from "../state/conflicts";
 import { landingRequired } from "../state/landing";
 import { fewPaths, mergeWords } from "../state/merging";
 import { needs } from "../state/needs";
 import { conflictOf, mergeOf, overlay, show, showConflict } from "../state/view";
-import { loadWorktrees, worktreeFor, worktrees } from "../state/worktrees";
+import { loadWorktrees, worktreeFor } from "../state/worktrees";
 import "../style/conflicts.css";
 import { attempt, hued, Icon, IconButton, toast, Words } from "../ui/bits";
 import { counted } from "../text/format";
@@ -223,12 +223,6 @@ function One({ conflict }: { conflict: Conflict }) {
   );
 }
 
-/** Branches that do not merge and about which the room has not asked: each with what has to be done first. */
-function unasked(): Worktree[] {
-  const told = new Set([...openConflicts.value.map((one) => one.agent), ...needs.value.filter((need) => need.kind === "settled").map((need) => need.about)]);
-  return (worktrees.value ?? []).filter((tree) => tree.merges === "conflicts" && !told.has(tree.agent));
-}
-
 function Unasked({ tree }: { tree: Worktree }) {
   const [busy, setBusy] = useState(false);
   const [refused, setRefused] = useState("");
@@ -264,7 +258,7 @@ export default function ConflictsView() {
   const all = conflicts.value;
   const listed = steps(all, conflictOf.value);
   const shown = all.find((one) => one.number === conflictOf.value) ?? listed[0];
-  const trees = unasked();
+  const trees = unasked.value;
   const at = listed.findIndex((one) => one === shown);
   // What is shown stays when it is decided: going on is the person's step.
   useEffect(() => {

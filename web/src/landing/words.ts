@@ -1,6 +1,6 @@
 /** What the page says of verifications, approvals and the landing queue. Pure; `now` is always given, in milliseconds. */
 
-import { counted, instant, moment, span } from "../text/format";
+import { counted, instant, lasting, moment, span } from "../text/format";
 import { STATES, type Said } from "./said";
 import type { Entry, Landing, Outcome, Result, State, Verification } from "./types";
 
@@ -39,7 +39,7 @@ export function byPolicy(results: readonly Result[]): Result[][] {
 export function took(result: Pick<Result, "state" | "seconds" | "began" | "reused">, now: number): string {
   if (result.state === "running") {
     const began = instant(result.began);
-    return began === null ? "" : span(Math.max(1000, now - began));
+    return began === null ? "" : lasting(now - began);
   }
   if (!result.seconds || result.reused) return "";
   return result.seconds >= 1 && result.seconds < 10 ? `${result.seconds.toFixed(1)} s` : span(result.seconds * 1000);

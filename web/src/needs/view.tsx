@@ -15,7 +15,7 @@ import { roomNow } from "../state/locks";
 import { agents, fleet } from "../state/room";
 import { agentPanel, follow, overlay, show, showAirspace, taskOpen } from "../state/view";
 import { readRef } from "../text/reference";
-import { ago, counted, full, instant, span } from "../text/format";
+import { ago, counted, full, instant, lasting } from "../text/format";
 import type { Need, NeedAction } from "../types";
 import { api } from "../api_views";
 import { printed } from "../state/worktrees";
@@ -135,7 +135,7 @@ function Card({ need, gone, late, own }: Placed & { own: Set<string> }) {
               </button>
             ))}
             {way && <button type="button" class="link need-open" onClick={() => void open(need)} data-testid="need-open">{way}</button>}
-            {ends !== null && need.kind === "permission" && <span class="muted need-ends">refused in {span(Math.max(0, ends - roomNow.value))}</span>}
+            {ends !== null && need.kind === "permission" && <span class="muted need-ends">refused in {lasting(ends - roomNow.value)}</span>}
           </div>
         )}
       </article>

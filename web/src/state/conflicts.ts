@@ -4,13 +4,22 @@ import { computed, signal } from "@preact/signals";
 import { api, ApiError } from "../api";
 import type { Conflict } from "../conflicts/types";
 import { onLive } from "./live";
+import { needs } from "./needs";
 import { onEntries } from "./room";
 import { knowConflicts } from "./view";
+import { worktrees } from "./worktrees";
 
 const MOST = 200;
 export const conflicts = signal<readonly Conflict[]>([]);
 export const conflictsProblem = signal("");
 export const openConflicts = computed(() => conflicts.value.filter((one) => one.state === "open"));
+/** Branches that do not merge and about which the room has not asked. */
+export const unasked = computed(() => {
+  const told = new Set([...openConflicts.value.map((one) => one.agent), ...needs.value.filter((need) => need.kind === "settled").map((need) => need.about)]);
+  return (worktrees.value ?? []).filter((tree) => tree.merges === "conflicts" && !told.has(tree.agent));
+});
+/** What waits: conflicts that somebody has to decide, and merges that an agent is in the middle of. */
+export const toSettle = computed(() => openConflicts.value.length + unasked.value.filter((tree) => tree.merging || tree.unsettled).length);
 let busy: Promise<void> | null = null;
 let again = false;
 

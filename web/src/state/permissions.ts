@@ -22,6 +22,9 @@ export const permissions = computed((): readonly PermissionRequest[] => {
   return waiting.length ? waiting : NONE;
 });
 
+/** What an agent waits for. */
+export const requestOf = (agent: string): PermissionRequest | undefined => permissions.value.find((request) => request.agent === agent);
+
 let reading = false;
 let again = false;
 

@@ -45,7 +45,6 @@ export interface Stream {
   /** Characters of the answer that came before `text` and were not seen: this page came later, or frames were lost. */
   from: number;
   tool: string;
-  since: number;
 }
 
 /** The last cursor whose frame has been applied. */
@@ -122,7 +121,7 @@ function putJobs(changed: readonly Job[]): void {
 }
 
 function putStream(streams: Map<number, Stream>, piece: StreamPiece): void {
-  const held = streams.get(piece.job) ?? { ...piece, text: "", from: piece.offset, tool: "", since: Date.now() };
+  const held = streams.get(piece.job) ?? { ...piece, text: "", from: piece.offset, tool: "" };
   const at = piece.offset - held.from;
   // Behind a gap (frames without a cursor may be lost) and before what is held (a new attempt) the text begins anew.
   const joins = at >= 0 && at <= held.text.length;

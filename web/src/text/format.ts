@@ -1,7 +1,7 @@
 /** Words for times, sizes and receipts. Pure; `now` is always given, in milliseconds. */
 
 import type { Time } from "../basic_types";
-import type { Agent, Job } from "../types";
+import type { Agent, Job, PermissionRequest } from "../types";
 import { ref } from "./reference";
 
 /** ISO 8601 text or Unix seconds -> milliseconds, or null. */
@@ -66,6 +66,9 @@ export function span(ms: number): string {
   return `${Math.floor(s / 86_400)} d`;
 }
 
+/** A time that goes on, which is read by the second: never "936 ms". */
+export const lasting = (ms: number): string => span(Math.max(1000, ms));
+
 /** "just now", "42 s ago", "7 min ago", "1 h 06 ago": minutes alone, since "7:01 ago" reads as a time of the day. */
 export function ago(time: Time, now: number): string {
   const at = instant(time);
@@ -116,9 +119,12 @@ const CLASS_WORDS: Record<string, string> = {
 /** "heard after Bash" */
 const heardAfter = (job: Job): string => (job.heard_after ? `heard after ${job.heard_after.split(":")[0]}` : "heard in the turn");
 
+/** "asks you 1:57": how long there still is for an answer. */
+export const asksYou = (request: PermissionRequest, now: number): string => `asks you ${lasting((instant(request.deadline_at) ?? now) - now)}`;
+
 /** One (message, agent) as people read it. `number` is the room number of the message that a job is about, if known;
- * `away` its agent where that one's machine cannot be reached. */
-export function receipt(job: Job, now: number, number: (job: number) => number | null, away?: Agent): Receipt {
+ * `away` its agent where that one's machine cannot be reached; `asks`: what its agent asks a person now. */
+export function receipt(job: Job, now: number, number: (job: number) => number | null, away?: Agent, asks?: PermissionRequest): Receipt {
   const cause = job.reason?.replace(/`/g, "") || (job.error_class ? (CLASS_WORDS[job.error_class] ?? job.error_class) : "");
   const attempts = job.attempts > 1 ? `, attempt ${job.attempts}` : "";
   const started = instant(job.started_at);
@@ -138,7 +144,8 @@ export function receipt(job: Job, now: number, number: (job: number) => number |
     }
     case "active": {
       if (heard) return { tone: "working", label: heardAfter(job), detail: `${job.agent} answers it with its turn${heard}` };
-      const elapsed = started === null ? "" : ` ${span(now - started)}`;
+      if (asks) return { tone: "working", label: asksYou(asks, now), detail: `${job.agent} asks: ${asks.title || asks.tool}. A person decides.` };
+      const elapsed = started === null ? "" : ` ${lasting(now - started)}`;
       return { tone: "working", label: `working${elapsed}`, detail: `${job.agent} is working${elapsed ? ` for${elapsed}` : ""}${attempts}` };
     }
     case "done": {

@@ -1,11 +1,11 @@
 /** The agents in the side bar: who can answer, and how they are. */
 
-import { permissions } from "../state/permissions";
+import { requestOf } from "../state/permissions";
 import { agents, dispatcher, now } from "../state/room";
 import { agentPanel, show } from "../state/view";
-import { instant, moment, span } from "../text/format";
-import type { Agent, DispatcherState, PermissionRequest } from "../types";
-import { readyToLand, standing, taskLine } from "../state/glance";
+import { asksYou, instant, lasting, moment } from "../text/format";
+import type { Agent, DispatcherState } from "../types";
+import { readyToLand, standing, taskLine, turnAsked } from "../state/glance";
 import { hued } from "./bits";
 import { BranchWays, Cost, Doing, NeedsMark } from "./doing";
 
@@ -16,16 +16,13 @@ export function health(agent: Agent, at: number): Health {
   if (!agent.installed) return "missing";
   if (!agent.enabled) return "off";
   if (agent.paused) return "paused";
-  if (asked(agent)) return "asks";
+  if (requestOf(agent.name)) return "asks";
   if (agent.running) return "working";
   if (agent.breaker.state !== "closed") return agent.breaker.state;
   if ((instant(agent.parked_until) ?? 0) > at) return "parked";
   if (spent(agent)) return "spent";
   return "ready";
 }
-
-/** The request of the agent that waits for a person. */
-const asked = (agent: Agent): PermissionRequest | undefined => permissions.value.find((request) => request.agent === agent.name);
 
 function spent(agent: Agent): boolean {
   return Object.values(agent.budget ?? {}).some((meter) => meter && meter.used >= meter.limit);
@@ -49,11 +46,11 @@ const HEALTH_WORDS: Record<Health, string> = {
 export function healthLine(agent: Agent, at: number, short = false): string {
   const state = health(agent, at);
   if (state === "away") return `away${short ? "" : ` with ${agent.member}`} since ${moment(agent.heard_at ?? null, at)}`;
-  if (state === "working") return `working ${span(Math.max(1000, at - (instant(agent.running!.since) ?? at)))}`;
-  if (state === "asks") return `asks you ${span(Math.max(0, (instant(asked(agent)!.deadline_at) ?? at) - at))}`;
+  if (state === "working") return `working ${lasting(at - (instant(agent.running!.since) ?? at))}`;
+  if (state === "asks") return asksYou(requestOf(agent.name)!, at);
   if (state === "open") {
     const retry = instant(agent.breaker.retry_at);
-    return `circuit open${retry && retry > at ? `${short ? " " : ", retry in "}${span(retry - at)}` : ""}`;
+    return `circuit open${retry && retry > at ? `${short ? " " : ", retry in "}${lasting(retry - at)}` : ""}`;
   }
   if (state === "parked") return `${short ? "limited" : "rate limited"} until ${moment(agent.parked_until, at)}`;
   return state === "missing" && agent.broken ? "broken" : HEALTH_WORDS[state];
@@ -63,10 +60,18 @@ export function Dot({ state }: { state: Health }) {
   return <i class={`dot dot-${state}`} aria-hidden="true" />;
 }
 
+/** How it is, on the first line. Of many, what a ready one did last where the second line says how its branch stands. */
+function FirstLine({ agent, state, many }: { agent: Agent; state: Health; many: boolean }) {
+  if (state !== "ready") return <span class="agent-line">{healthLine(agent, now.value, true)}</span>;
+  if (many && agent.last && standing(agent.name)) return <span class="agent-line agent-task" data-testid={`last-${agent.name}`}>{turnAsked(agent.last.message_id, agent.last.asked)}</span>;
+  return <span class="agent-line">{agent.member ? `at ${agent.member}` : (agent.model ?? (agent.kind === "steward" ? "steward" : ""))}</span>;
+}
+
 /** The short list in the side bar. */
 export function AgentList() {
+  const many = agents.value.length > 5;
   return (
-    <ul class={`agent-list ${agents.value.length > 5 ? "many" : ""}`}>
+    <ul class={`agent-list ${many ? "many" : ""}`}>
       {agents.value.map((agent) => {
         const state = health(agent, now.value);
         return (
@@ -78,12 +83,12 @@ export function AgentList() {
                   <span class="agent-how">
                     <span class={`agent-name ${agent.kind === "steward" ? "neutral" : ""}`} style={hued(agent.name)}>{agent.name}</span>
                     <NeedsMark name={agent.name} />
-                    <span class="agent-line">{state === "ready" ? agent.member ? `at ${agent.member}` : (agent.model ?? (agent.kind === "steward" ? "steward" : "")) : healthLine(agent, now.value, true)}</span>
+                    <FirstLine agent={agent} state={state} many={many} />
                     {agent.queued > 0 && <span class="count" data-tip={`${agent.queued} queued`}>{agent.queued}</span>}
                   </span>
                   <Cost name={agent.name} />
                 </span>
-                <Doing agent={agent} />
+                <Doing agent={agent} many={many} />
               </span>
             </button>
             {readyToLand.value.includes(agent.name) && <BranchWays name={agent.name} />}

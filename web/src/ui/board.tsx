@@ -12,7 +12,7 @@ import { filter, filtered, select, selected, selectOnly, shown as inFilter } fro
 import { ALL, fits } from "../board/fits";
 import { roomNow } from "../state/locks";
 import { jobs, now, tasks } from "../state/room";
-import { giveOpen, taskFocus, taskOpen } from "../state/view";
+import { giveOpen, phone, taskFocus, taskOpen } from "../state/view";
 import { ago, counted } from "../text/format";
 import { ref } from "../text/reference";
 import type { Task, TaskStatus } from "../coordination_types";
@@ -256,8 +256,17 @@ function useFound(): void {
   }, [taskFocus.value]);
 }
 
+/** On a phone one column is seen at a time: the first that has something. */
+function useFirst(): void {
+  useLayoutEffect(() => {
+    const first = COLUMNS.find(({ status }) => inFilter.peek().some((task) => statusOf(task) === status));
+    if (phone.peek() && first) document.querySelector(`[data-testid="column-${first.status}"]`)?.scrollIntoView({ inline: "start", block: "nearest", behavior: "instant" });
+  }, []);
+}
+
 export default function BoardView() {
   const [title, setTitle] = useState("");
+  useFirst();
   useLeases();
   useFound();
   return (

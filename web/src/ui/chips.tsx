@@ -2,6 +2,7 @@
 
 import "../style/chips.css";
 import { standing, taskLine, turnAsked, waitsFor } from "../state/glance";
+import { requestOf } from "../state/permissions";
 import { now, workers } from "../state/room";
 import { agentPanel } from "../state/view";
 import { counted } from "../text/format";
@@ -10,10 +11,11 @@ import { Dot, health, healthLine } from "./agents";
 import { hued } from "./bits";
 import { Last, NeedsMark } from "./doing";
 
+/** Who is in trouble, who works, whose answer waits for a person, who can land, the rest. */
 const rank = (agent: Agent): number => {
   const kind = standing(agent.name)?.kind;
-  if (waitsFor(agent.name) || kind === "collides" || kind === "conflicts" || agent.breaker.state === "open") return 0;
-  return agent.running ? 1 : kind === "ready" ? 2 : 3;
+  if (requestOf(agent.name) || kind === "collides" || kind === "conflicts" || agent.breaker.state === "open") return 0;
+  return agent.running ? 1 : waitsFor(agent.name) ? 2 : kind === "ready" ? 3 : 4;
 };
 
 /** The agents on a phone: each is a chip in one row that scrolls. */

@@ -26,7 +26,7 @@ export function NeedsMark({ name }: { name: string }) {
 }
 
 /** What it works on and with what, or how its branch stands. */
-export function Doing({ agent }: { agent: Agent }) {
+export function Doing({ agent, many = false }: { agent: Agent; many?: boolean }) {
   const turn = agent.running;
   if (turn && !agent.away) {
     const tool = toolOf(agent);
@@ -44,7 +44,7 @@ export function Doing({ agent }: { agent: Agent }) {
     <>
       <BranchLine name={agent.name} />
       {task && <span class="doing" data-testid={`task-${agent.name}`} data-tip={task}>{task}</span>}
-      <Last agent={agent} />
+      {!(many && standing(agent.name)) && <Last agent={agent} />}
     </>
   );
 }

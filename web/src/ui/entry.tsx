@@ -5,10 +5,10 @@ import { aboutTasks } from "../state/board";
 import { askedIn } from "../state/handoffs";
 import { discard, sendAgain, type Outgoing } from "../state/outbox";
 import { copyText, personName } from "../state/prefs";
-import { entryNow, entryOf, now, type Stream } from "../state/room";
+import { entryNow, entryOf, type Stream } from "../state/room";
 import { inOneLine } from "../text/markdown";
 import { callComposer, replyTo, showEntry } from "../state/view";
-import { amount, clock, full, span } from "../text/format";
+import { amount, clock, full } from "../text/format";
 import { ref } from "../text/reference";
 import { WasGiven } from "../memory/given";
 import { EntryActions, EntryText, Replies } from "../rooms/row";
@@ -216,7 +216,7 @@ export function StreamRow({ stream }: { stream: Stream }) {
         <header>
           <span class="speaker">{stream.agent}</span>
           <span class="role">agent</span>
-          <span class="live">answering{now.value - stream.since >= 1000 ? ` ${span(now.value - stream.since)}` : ""}</span>
+          <span class="live">answering</span>
         </header>
         {stream.from > 0 && <div class="tool-note">… the beginning was not seen here; the whole answer follows when it is done</div>}
         {/* Markdown from somewhere in the middle would be read wrongly: an open fence, half a table. */}

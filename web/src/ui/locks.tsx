@@ -6,7 +6,7 @@ import { ApiError } from "../api";
 import { api } from "../api_views";
 import { locks, lookAtHeld, roomNow, sessions } from "../state/locks";
 import "../style/locks.css";
-import { ago, counted, full, instant, span } from "../text/format";
+import { ago, counted, full, instant, lasting } from "../text/format";
 import type { Lock, Session } from "../coordination_types";
 import { Icon, Layer, toast, Words } from "./bits";
 import { Copyable, Path } from "./copyable";
@@ -26,7 +26,7 @@ function Left({ lock }: { lock: Lock }) {
   const until = instant(lock.expires_at);
   if (until === null) return null;
   const left = until - roomNow.value;
-  return <time class={`left ${left < SOON ? "soon" : ""}`} dateTime={String(lock.expires_at)} data-tip={`Until ${full(lock.expires_at)}`} data-testid="left">{span(Math.max(1000, left))}</time>;
+  return <time class={`left ${left < SOON ? "soon" : ""}`} dateTime={String(lock.expires_at)} data-tip={`Until ${full(lock.expires_at)}`} data-testid="left">{lasting(left)}</time>;
 }
 
 function Waiting({ lock }: { lock: Lock }) {
@@ -35,7 +35,7 @@ function Waiting({ lock }: { lock: Lock }) {
   return (
     <span class="waiting" data-testid="waiting">
       {line.slice(0, 3).map((wait, i) => <span key={`${wait.agent} ${wait.session}`}>{i > 0 && ", "}<Who name={wait.agent} /></span>)}
-      {line.length > 3 && ` and ${line.length - 3} more`} {line.length === 1 ? "waits" : "wait"} <span class="nowrap" data-tip={full(line[0]!.since)}>({span(Math.max(1000, roomNow.value - (instant(line[0]!.since) ?? roomNow.value)))})</span>
+      {line.length > 3 && ` and ${line.length - 3} more`} {line.length === 1 ? "waits" : "wait"} <span class="nowrap" data-tip={full(line[0]!.since)}>({lasting(roomNow.value - (instant(line[0]!.since) ?? roomNow.value))})</span>
     </span>
   );
 }

@@ -5,7 +5,7 @@ import { advisories, why } from "../state/airspace";
 import { decide } from "../state/permissions";
 import { now } from "../state/room";
 import { showAirspace } from "../state/view";
-import { instant, span } from "../text/format";
+import { instant, lasting } from "../text/format";
 import type { Advisory } from "../airspace_types";
 import type { PermissionRequest } from "../types";
 import { Icon, toast } from "./bits";
@@ -53,7 +53,7 @@ export function PermissionCard({ request, named = true }: { request: PermissionR
         <header>
           <Icon name="key" />
           <p>{named && <><Who name={request.agent} /> asks: </>}<b>{request.title || request.tool}</b></p>
-          {left !== null && <time class={left < URGENT ? "urgent" : ""} data-tip="Then it is denied">{span(left)}</time>}
+          {left !== null && <time class={left < URGENT ? "urgent" : ""} data-tip="Then it is denied">{lasting(left)}</time>}
         </header>
         {request.tool && request.tool !== request.title && <p class="muted small">{request.tool}</p>}
         {request.paths.length > 0 && (

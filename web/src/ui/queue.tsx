@@ -3,9 +3,10 @@
 import "../style/views.css";
 import { useEffect, useState } from "preact/hooks";
 import { api } from "../api";
+import { requestOf } from "../state/permissions";
 import { away, entryNow, jobs, now, numberOf } from "../state/room";
 import { jobFocus, showEntry } from "../state/view";
-import { ago, instant, receipt, span } from "../text/format";
+import { ago, instant, lasting, receipt, span } from "../text/format";
 import { inOneLine, plainLine } from "../text/markdown";
 import { ref } from "../text/reference";
 import type { Job, JobState } from "../types";
@@ -24,7 +25,8 @@ const FILTERS: readonly { state: JobState | ""; name: string }[] = [
 function took(job: Job, at: number): string {
   const started = instant(job.started_at);
   if (started === null) return "";
-  return span((instant(job.ended_at) ?? at) - started);
+  const ended = instant(job.ended_at);
+  return ended === null ? lasting(at - started) : span(ended - started);
 }
 
 export default function QueueView() {
@@ -71,7 +73,7 @@ export default function QueueView() {
             </thead>
             <tbody>
               {rows.map((job) => {
-                const read = receipt(job, at, (id) => numberOf(all.get(id)?.message_id ?? ""), away.value.find((one) => one.name === job.agent));
+                const read = receipt(job, at, (id) => numberOf(all.get(id)?.message_id ?? ""), away.value.find((one) => one.name === job.agent), requestOf(job.agent));
                 const message = entryNow(job.message_id);
                 const deleted = message ? message.meta.deleted : job.asked?.text === "deleted";
                 return (

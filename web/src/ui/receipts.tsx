@@ -2,6 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { api } from "../api";
+import { requestOf } from "../state/permissions";
 import { send } from "../state/outbox";
 import { away, cycle, jobs, now, numberOf, receiptsOf } from "../state/room";
 import { showEntry } from "../state/view";
@@ -26,7 +27,7 @@ const GLYPH: Record<Tone, string> = {
 function ReceiptChip({ job, deleted }: { job: Job; deleted: boolean }) {
   // Only what counts time follows the clock; the rest is drawn once.
   const ticking = job.state === "active" || job.state === "failed" || job.state === "pending";
-  const read = receipt(job, ticking ? now.value : 0, folding, ticking ? away.value.find((one) => one.name === job.agent) : undefined);
+  const read = receipt(job, ticking ? now.value : 0, folding, ticking ? away.value.find((one) => one.name === job.agent) : undefined, ticking ? requestOf(job.agent) : undefined);
   const answer = job.state === "done" ? job.answer_id : null;
   const body = (
     <>

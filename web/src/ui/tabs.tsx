@@ -2,7 +2,7 @@
 
 import { useState } from "preact/hooks";
 import { openAdvisories } from "../state/airspace";
-import { openConflicts } from "../state/conflicts";
+import { toSettle } from "../state/conflicts";
 import { explorations } from "../state/explorations";
 import { landing, landingUsed, waitingApprovals } from "../state/landing";
 import { agents, jobs, tasks } from "../state/room";
@@ -41,7 +41,7 @@ export const TABS: readonly Tab[] = [
 /** What the room has nothing of needs no tab; its keys and its address lead there all the same. */
 const NEEDED: Partial<Record<View, () => boolean>> = {
   explore: () => explorations.value.length > 0,
-  conflicts: () => openConflicts.value.length > 0,
+  conflicts: () => toSettle.value > 0,
   landing: () => landingUsed.value,
   approvals: () => waitingApprovals.value.length > 0,
 };
@@ -70,7 +70,7 @@ function count(tab: View): number {
     case "review":
       return 0;
     case "conflicts":
-      return openConflicts.value.length;
+      return toSettle.value;
     case "landing":
       return landing.value?.queue.length ?? 0;
     case "approvals":

@@ -60,7 +60,7 @@ export function Runs({ tree }: { tree: Worktree }) {
       {app && !(app.state === "listening" || app.state === "stopped") && <span class={app.state === "exited" ? "runs-bad" : "muted"} data-testid="app-state">{appWords(app)}</span>}
       {setup && (wrong || setup.state !== "done") && <span class={wrong ? "runs-bad" : "muted"} data-tip={setup.notes.slice(0, 10).join("\n") || undefined} tabIndex={setup.notes.length ? 0 : undefined} data-testid="setup-state">{setupWords(setup)}</span>}
       {wrong && tree.own && <button type="button" class="link" disabled={tree.working === true || !!tree.busy} onClick={() => void act(tree.agent, "setup")} data-testid="setup-again">Run setup again</button>}
-      <span class="runs-place muted" data-tip={tip}>ports {tree.ports[0]}–{tree.ports[1]}{tree.disk && <> · {tree.disk.whole ? "" : "≥ "}{size(tree.disk.bytes)}</>}</span>
+      <span class="runs-place muted" data-tip={tip}>ports {tree.ports[0]}–{tree.ports[1]}{tree.disk && <> · <span class="runs-size">{tree.disk.whole ? "" : "≥ "}{size(tree.disk.bytes)}</span></>}</span>
     </span>
   );
 }

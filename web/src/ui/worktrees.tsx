@@ -155,7 +155,7 @@ function Row({ tree, runs, onMerge, onLand, onDiscard }: { tree: Worktree; runs:
   return (
     <tr data-testid="worktree" data-agent={tree.agent} data-member={tree.member ?? undefined} class={open ? "open" : ""}>
       <td><button type="button" class="link plain-link" onClick={() => showAirspace({ agent: tree.agent })} data-tip="Show in airspace"><Who name={tree.agent} /></button>{tree.working && <span class="tag working" data-tip={tree.member ? "Its turn is running." : "Its turn is running. You can merge or discard when it has ended."}>at work</span>}<Place tree={tree} /></td>
-      <td class="branch"><code>{tree.branch}</code>{!tree.own && <span class="tag" data-tip={tree.member ? `A checkout of its own at ${tree.member}` : `A checkout of its own: ${tree.path}`}>own checkout</span>}</td>
+      <td class="branch"><code>{tree.branch.split(/(?<=\/)/).map((part, at) => <span key={at}>{part}</span>)}</code>{!tree.own && <span class="tag" data-tip={tree.member ? `A checkout of its own at ${tree.member}` : `A checkout of its own: ${tree.path}`}>own checkout</span>}</td>
       <td><Commits tree={tree} /></td>
       <td><span class="tree-changes">{tree.files ? <Diffstat of={tree} files /> : <span class="muted">no change</span>}<AgentMark name={tree.agent} /></span></td>
       <td><Merges tree={tree} /><Queued agent={tree.agent} /></td>

@@ -221,7 +221,7 @@ class BranchMerger:
             raise Conflict(
                 merged.conflicts,
                 f"{branch} and {into} conflict in {some_paths(merged.conflicts)}.",
-                f"`/update @{side.agent}` asks {side.agent} to merge {into} into its branch. Or merge by hand."
+                f"Settle it in the room, under Conflicts, or let {side.agent} merge {into}: `/update @{side.agent}`."
                 if side.own
                 else f"Merge {into} into {branch} in {side.checkout.top}.",
                 merged,

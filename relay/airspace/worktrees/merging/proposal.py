@@ -212,7 +212,7 @@ class Resolvable:
     """An agent's work (at `commit`) against the main branch (at `into_at`). `merge`: what comes of merging it now,
     None = git cannot tell; `nothing`: that leaves the main branch as it is; `begun`: relay has begun to merge the
     main branch into the agent's; `edited`: somebody has changed its files since. `member`: the other relay of the
-    fleet where its branch is, empty = it is here; `queue`: the landing queue merges it."""
+    fleet where its branch is, empty = it is here."""
 
     merge: Merge | None
     into_at: str
@@ -221,7 +221,6 @@ class Resolvable:
     begun: bool = False
     edited: bool = False
     member: str = ""
-    queue: bool = False
 
     @property
     def parts(self) -> Sequence[ConflictPart]:
