@@ -142,6 +142,10 @@ class Board(Protocol):
         self, tx: Any, of: Sequence[str] = (), *, by: str, lane: Any, cause: Sequence[str] = ()
     ) -> BoardChange: ...
 
+    async def undoable(self, tx: Any) -> str:
+        """What `undo` takes back now: who did what. Empty: there is nothing."""
+        ...
+
     async def list(self, tx: Any) -> Sequence[BoardTask]: ...
 
     async def among(self, tx: Any, ids: Sequence[str]) -> Sequence[BoardTask]:

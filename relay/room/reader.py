@@ -139,6 +139,10 @@ class Reader:
 
         return await self._store.read(work)
 
+    async def undoable(self) -> str:
+        """What the board's undo takes back now, in one sentence. Empty: there is nothing."""
+        return await self._store.read(self._board.undoable)
+
     async def task(self, number: int) -> dict[str, Any] | None:
         """A task of the board whole, None: it is not there."""
 

@@ -49,6 +49,10 @@ class Standing:
                 return f"It was changed since its tests passed ({name})."
             case State.ERROR:
                 return f"It could not be verified ({name})."
+            case State.WAITING:
+                return f"A person has to agree to it, and nobody has yet ({name})."
+            case State.QUEUED | State.RUNNING:
+                return f"Its tests have not ended ({name})."
         return ""
 
     def as_json(self) -> dict[str, Any]:

@@ -260,7 +260,8 @@ class MockRoom(MockState):
 
     async def _tasks(self, request: web.Request) -> web.Response:
         status = request.query.get("status")
-        return web.json_response({"tasks": [t for t in self.tasks if status in (None, t["status"])]})
+        listed = [t for t in self.tasks if status in (None, t["status"])]
+        return web.json_response({"tasks": listed, "undo": "ann changed the board" if self.boards else ""})
 
     async def _task_add(self, request: web.Request) -> web.Response:
         body = await request.json()

@@ -8,7 +8,7 @@ import re
 import pytest
 from playwright.async_api import Locator, expect
 
-from tests.browser.person import Person
+from tests.browser.person import Person, shot
 from tests.outside import Outside
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -90,6 +90,8 @@ async def test_a_task_is_written_given_and_ended_from_the_board(ann: Person, hou
     await card.focus()
     await page.keyboard.press("Space")
     dialog = page.get_by_test_id("task-dialog")
+    await expect(dialog.get_by_role("heading", name="Show me code for the clock")).to_be_focused()
+    await shot(page, "task-focus-1280")
     await dialog.get_by_test_id("task-description-edit").click()
     await dialog.get_by_test_id("task-description-field").fill("It **ticks**.\n\n- twice")
     await page.keyboard.press("Control+Enter")

@@ -101,6 +101,13 @@ async def test_a_branch_is_read_through_and_lands_as_one_commit(chromium: Browse
         await page.keyboard.press("Enter")
         await page.get_by_test_id("draft-text").fill("It was shorter.")
         await page.get_by_test_id("draft-text").press("Escape")
+        # The keys lead on from the line that was commented on, and are listed with all others.
+        await expect(plus(ann, "src/cart.py", 2, "old")).to_be_focused()
+        await page.keyboard.press("?")
+        keys = page.get_by_test_id("help")
+        await expect(keys.get_by_role("heading", name="Review")).to_be_visible()
+        await shot(page, "keys-1400")
+        await page.keyboard.press("Escape")
         await page.get_by_test_id("unified").click()
         await plus(ann, "src/cart.py", 2).focus()
         await page.keyboard.press("Enter")

@@ -131,6 +131,9 @@ class MemoryRoom:
         shown = {**job.as_json(), "asked": {"number": 1, "by": "ann", "text": "0"}}
         return [shown] if asked and state in (None, "pending") else []
 
+    async def undoable(self) -> str:
+        return ""
+
     async def tasks(self) -> list[dict[str, Any]]:
         return self.tasks_kept
 

@@ -34,7 +34,8 @@ export const api = {
     call<{ reason?: string; undo?: string }>("POST", "/api/tasks/some", signed({ tasks, action, to })),
   importIssues: (issues: unknown) => call<Imported>("POST", "/api/tasks/import", signed({ issues })),
   /** The tasks that somebody works on. */
-  claimed: async () => (await call<{ tasks: Task[] }>("GET", "/api/tasks?status=in_progress")).tasks,
+  /** `undo`: what the board's undo takes back; "" = nothing. */
+  claimed: () => call<{ tasks: Task[]; undo?: string }>("GET", "/api/tasks?status=in_progress"),
   task: async (number: number) => (await call<{ task: TaskDetail }>("GET", `/api/tasks/${number}`)).task,
   unlock: (path: string, reason: string) =>
     call<{ reason?: string }>("POST", "/api/locks/release", signed({ path, reason })),

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { COLOURS, preferred, shared, type Shade } from "../src/text/colours";
+import { COLOURS, kept, preferred, shared, type Shade } from "../src/text/colours";
 
 type Triple = readonly [number, number, number];
 
@@ -71,5 +71,20 @@ describe("the colours of names", () => {
     const more = shared([...names, "ann", "bob"]);
     for (const name of names) expect(more.get(name)).toBe(places.get(name));
     expect(more.get("ANN")).not.toBe(more.get("BOB"));
+  });
+
+  it("stay people's own, whoever came before them is forgotten, and whichever agent is new", () => {
+    const own = shared(["AVA", "BEN"]);
+    const first = kept(own, new Map(["ann", "bob", "eve", "cat", "dan"].map((name) => [name, null])));
+    expect(new Set(first.values()).size).toBe(7);
+    // The next visit: others came first, and the oldest are forgotten.
+    const again = new Map<string, number | null>([["zoe", null], ["bob", first.get("BOB")!], ["dan", first.get("DAN")!]]);
+    const then = kept(own, new Map([...again].reverse()));
+    expect(then.get("BOB")).toBe(first.get("BOB"));
+    expect(then.get("DAN")).toBe(first.get("DAN"));
+    // An agent keeps its own, and only who has that one gives way.
+    const taken = kept(new Map([...own, ["CLEO", first.get("BOB")!]]), again);
+    expect(taken.get("BOB")).not.toBe(first.get("BOB"));
+    expect(taken.get("DAN")).toBe(first.get("DAN"));
   });
 });

@@ -318,6 +318,11 @@ class Board:
         tasks = tuple(task for one in done for task in one.tasks)
         return replace(done[-1], tasks=tasks, before=tuple(task for one in done for task in one.before))
 
+    async def undoable(self, tx: Tx) -> str:
+        """What `undo` takes back now: who did what. Empty: there is nothing."""
+        said = [_said(event) for event in reversed(await task_events.last_order(tx))]
+        return said[0] + (f", and {len(said) - 1} more" if said[1:] else "") if said else ""
+
     async def among(self, tx: Tx, ids: Sequence[str]) -> Sequence[Task]:
         """Those of these tasks that are not archived."""
         rows = await tx.all(Q.tasks_by_id, ids=dumps(list(ids)))
@@ -379,6 +384,13 @@ class Board:
             before=tuple(before for before, _ in pairs),
             undid=Change(undid["change"]) if undid else None,
         )
+
+
+def _said(event: Event) -> str:
+    """A task event in one sentence."""
+    before, after = zip(*pairs_of(event), strict=True)
+    by = str(event.outputs["by"])
+    return f"{by} {Changed(Change(event.outputs['change']), by, event.id, after, before).summary()}"
 
 
 def _stands(task: Task) -> str:

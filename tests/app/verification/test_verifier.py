@@ -14,7 +14,7 @@ from relay.app.verification import verifier as module
 from relay.config.verification import VerificationSettings
 from relay.model import Refusal
 from relay.store.ports import StoreBusy, Tx
-from relay.verification import approvals, journal
+from relay.verification import approvals, journal, present
 from relay.verification.approvals import Answer
 from relay.verification.executors import inline
 from relay.verification.verification import Outcome, State
@@ -181,6 +181,9 @@ async def test_manual_review_is_asked_of_people(open_place: Open) -> None:
     assert (asked.policies, asked.files) == (("security review",), ("src/auth/a.py",))
     states = {result.policy: result.state for result in await place.results(made)}
     assert states == {"security review": Outcome.WAITING, "unit": Outcome.PASSED}
+    # Who is about to merge it is told.
+    stands = await place.store.read(lambda tx: present.of_work(tx, {"AVA": ""}))
+    assert stands["AVA"].said == "A person has to agree to it, and nobody has yet (v1)."
     await place.store.write(lambda tx: approvals.decide(tx, asked.number, Answer.APPROVED, by="ann"))
     done = await run
     assert (done.state, done.tier) == (State.PASSED, 4)

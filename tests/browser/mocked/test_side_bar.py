@@ -68,6 +68,34 @@ async def test_four_agents_and_the_people_are_seen_whole_in_the_side_bar(
     await shot(page, "side-four-1400")
 
 
+async def test_people_keep_their_colours(room: MockRoom, open_page: OpenPage) -> None:
+    """Over a reload, whoever came and went meanwhile, and however many."""
+    page = await open_page()
+    ben = await open_page(name="ben")
+    who = page.locator(".people .agent-name")
+    await expect(who).to_have_count(2)
+
+    async def colours() -> dict[str, str]:
+        said = "all => Object.fromEntries(all.map((one) => [one.textContent, getComputedStyle(one).color]))"
+        return dict(await who.evaluate_all(said))
+
+    before = await colours()
+    assert len({*before.values()}) == 2
+    for count in (25, 60):
+        for number in range(count):
+            session = {"session_id": f"mcp-{number}", "agent_id": f"guest-{number}", "agent_type": "agent"}
+            at = stamp(datetime.now(UTC))
+            room.held.sessions.append(
+                {**session, "alive": True, "kind": "process", "started_at": at, "heartbeat_at": at}
+            )
+        for _ in range(2):
+            await page.reload()
+            await expect(page.get_by_test_id(f"visitor-guest-{count - 1}")).to_be_attached()
+            await expect(who).to_have_count(2)
+            assert await colours() == before
+    await ben.close()
+
+
 async def test_ten_agents_are_seen_with_what_they_are_on(room: MockRoom, open_page: OpenPage) -> None:
     """One whose second line says how its branch stands says on the first what it was asked last."""
     asked = {"by": "ann", "text": "Add a discount", "number": 1}

@@ -113,9 +113,11 @@ async def test_moveall_moves_active_tasks_only(store: Store) -> None:
 @BOTH
 async def test_undo_walks_back_through_everybodys_changes(store: Store) -> None:
     ann, bob = Person(store), Person(store, BOB)
+    assert await store.read(ann.board.undoable) == ""
     await ann.do("create", "a")
     await bob.do("create", "b")
     await ann.do("move", 1, "done")
+    assert await store.read(ann.board.undoable) == "ann moved task t1 to done: a"
     await bob.do("rename", 2, "c")
     await ann.do("clear_all")
     assert await ann.shown() == []
@@ -123,10 +125,12 @@ async def test_undo_walks_back_through_everybodys_changes(store: Store) -> None:
     first = await bob.do("undo")
     assert (first.undid, first.by) == (Change.CLEARED, "bob")
     assert await ann.shown() == [(2, "pending", "c"), (1, "done", "a")]
+    assert await store.read(ann.board.undoable) == "bob renamed task t2: c"
     undone = [(await ann.do("undo")).undid for _ in range(3)]
     assert undone == [Change.RENAMED, Change.MOVED, Change.CREATED]
     assert await ann.shown() == [(1, "pending", "a")]
     await ann.do("undo")
+    assert await store.read(ann.board.undoable) == ""
     assert "no change" in (await refusal(ann.do("undo"))).message
     assert (await ann.do("create", "d")).task.number == 3
 

@@ -186,8 +186,8 @@ async def test_a_query_that_cannot_be_meant(home: House, path: str) -> None:
     ("asked", "body", "status", "shows"),
     [
         ("GET /health", None, 200, {"ok": True}),
-        ("GET /api/tasks", None, 200, {"tasks": []}),
-        ("GET /api/tasks?status=in_progress", None, 200, {"tasks": []}),
+        ("GET /api/tasks", None, 200, {"tasks": [], "undo": ""}),
+        ("GET /api/tasks?status=in_progress", None, 200, {"tasks": [], "undo": ""}),
         ("GET /api/tasks?status=gone", None, 400, ...),
         ("GET /api/agents/CLAUDE/log?limit=1", None, 200, {"lines": [{"ts": ..., "text": "started"}]}),
         ("POST /api/agents/CLAUDE/pause", {}, 200, {"success": True, "reason": ...}),

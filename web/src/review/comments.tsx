@@ -79,7 +79,10 @@ export function DraftCard({ draft, focus, onGrow }: { draft: Draft; focus: boole
     if (event.key !== "Escape" && !(event.key === "Enter" && (event.ctrlKey || event.metaKey))) return;
     event.preventDefault();
     event.stopPropagation();
+    // The field goes: the focus stays on its line, from where the keys lead on.
+    const plus = field.current?.closest(".rv-file")?.querySelector<HTMLElement>(`.rv-plus[data-side="${draft.side}"][data-line="${draft.last}"]`);
     done();
+    plus?.focus();
   };
   const name = `draft-${draft.id}`;
   return (

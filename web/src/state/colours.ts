@@ -2,21 +2,29 @@
 
 import { computed } from "@preact/signals";
 import type { CSSProperties } from "preact";
-import { COLOURS, css, preferred, shared, type Colour } from "../text/colours";
+import { COLOURS, css, kept, preferred, shared, type Colour } from "../text/colours";
 import { memory } from "./prefs";
 import { agents, people } from "./room";
 import { sessions } from "./locks";
 
-/** Others keep their place, also when they have left, and over a reload: this browser keeps who came, the newest of them. */
-const MOST_KEPT = 20;
-const came = new Set<string>((memory.get("came") ?? "").split("\n").filter(Boolean));
+/** Others keep their place, also when they have left, and over a reload: this browser keeps who came with it, the newest of them. */
+const MOST_KEPT = 40;
+const came = new Map<string, number | null>();
+for (const line of (memory.get("came") ?? "").split("\n")) {
+  const [, place, name] = /^(?:(\d) )?(.+)$/.exec(line) ?? [];
+  if (name) came.set(name, place === undefined ? null : Number(place));
+}
 
 const places = computed(() => {
-  const before = came.size;
-  for (const session of sessions.value) came.add(session.agent_id);
-  for (const person of people.value) came.add(person);
-  if (came.size !== before) memory.set("came", [...came].slice(-MOST_KEPT).join("\n"));
-  return shared([...agents.value.map((agent) => agent.name), ...came]);
+  for (const name of [...sessions.value.map((session) => session.agent_id), ...people.value]) if (!came.has(name)) came.set(name, null);
+  const all = kept(shared(agents.value.map((agent) => agent.name)), came);
+  const before = [...came].join();
+  for (const name of came.keys()) came.set(name, all.get(name.toUpperCase())!);
+  const here = new Set(people.value);
+  // Those who are here are kept in any case: agents of their own, with many names, come and go.
+  const last = [...came].sort(([a], [b]) => Number(here.has(a)) - Number(here.has(b))).slice(-MOST_KEPT);
+  if (before !== [...came].join()) memory.set("came", last.map(([name, place]) => `${place} ${name}`).join("\n"));
+  return all;
 });
 
 export function colourOf(name: string): Colour {

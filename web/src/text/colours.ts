@@ -32,6 +32,27 @@ export function preferred(name: string): number {
   return (hash >>> 0) % COLOURS.length;
 }
 
+/** The place of one more name: the one that it prefers, or the next that nobody has. Where all are taken, the one that it prefers. */
+export function beside(name: string, taken: ReadonlySet<number>): number {
+  let place = preferred(name);
+  for (let tried = 0; tried < COLOURS.length && taken.has(place); tried++) place = (place + 1) % COLOURS.length;
+  return place;
+}
+
+/** Places of those who came (`came`: each with the place that it had, null: none yet), beside the agents' (`own`). A place stays
+ * theirs whoever comes and goes, but where an agent has it. */
+export function kept(own: ReadonlyMap<string, number>, came: ReadonlyMap<string, number | null>): ReadonlyMap<string, number> {
+  const places = new Map(own);
+  const agents = new Set(own.values());
+  for (const [name, had] of came) {
+    const key = name.toUpperCase();
+    if (places.has(key)) continue;
+    const stays = had !== null && (agents.size === COLOURS.length || !agents.has(had));
+    places.set(key, stays ? had : beside(key, new Set(places.values())));
+  }
+  return places;
+}
+
 /** Places in `COLOURS` by name in capitals. Each name has the one that it prefers, or the next that nobody before it has;
  * behind ten names they begin again. */
 export function shared(names: readonly string[]): ReadonlyMap<string, number> {
@@ -41,8 +62,7 @@ export function shared(names: readonly string[]): ReadonlyMap<string, number> {
     const key = name.toUpperCase();
     if (places.has(key)) continue;
     if (taken.size === COLOURS.length) taken = new Set();
-    let place = preferred(key);
-    while (taken.has(place)) place = (place + 1) % COLOURS.length;
+    const place = beside(key, taken);
     taken.add(place);
     places.set(key, place);
   }

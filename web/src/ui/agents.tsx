@@ -36,7 +36,7 @@ const HEALTH_WORDS: Record<Health, string> = {
   asks: "asks you",
   paused: "paused",
   open: "circuit open",
-  half_open: "one attempt next",
+  half_open: "trial next",
   parked: "rate limited",
   missing: "not installed",
   off: "switched off",

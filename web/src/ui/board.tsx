@@ -11,6 +11,7 @@ import { inTurn, toSome, undo } from "../board/doing";
 import { filter, filtered, select, selected, selectOnly, shown as inFilter } from "../board/filter";
 import { ALL, fits } from "../board/fits";
 import { roomNow } from "../state/locks";
+import { reading } from "../state/reading";
 import { jobs, now, tasks } from "../state/room";
 import { giveOpen, phone, taskFocus, taskOpen } from "../state/view";
 import { ago, counted } from "../text/format";
@@ -233,7 +234,7 @@ function useLeases(): void {
   useEffect(() => {
     const look = (): void => {
       if (document.hidden || !tasks.value.some((task) => task.lease_until && task.status === "in_progress")) return;
-      api.claimed().then((claimed) => {
+      api.claimed().then(({ tasks: claimed }) => {
         // Whatever was told meanwhile is newer; only the leases of the same claims are taken over.
         const leases = new Map(claimed.map((task) => [`${task.id} ${task.updated_at}`, task.lease_until]));
         tasks.value = tasks.value.map((task) => {
@@ -264,6 +265,20 @@ function useFirst(): void {
   }, []);
 }
 
+/** What the board's undo would take back; null: not known yet. */
+const undoable = signal<string | null>(null);
+const lookAtUndo = reading(() => api.claimed().then(({ undo: said }) => { undoable.value = said ?? null; }, () => undefined));
+
+function Undo() {
+  useEffect(() => tasks.subscribe(() => lookAtUndo.soon()), []);
+  const said = undoable.value;
+  return (
+    <button type="button" class="button small" disabled={said === ""} aria-description={said || undefined} data-tip={said ? `Takes back: ${said}` : undefined} onClick={() => void undo()} data-testid="undo">
+      <Icon name="undo" size={14} /> Undo
+    </button>
+  );
+}
+
 export default function BoardView() {
   const [title, setTitle] = useState("");
   useFirst();
@@ -286,7 +301,7 @@ export default function BoardView() {
           <Icon name="plus" />
           <input value={title} onInput={(e) => setTitle(e.currentTarget.value)} onKeyDown={(e) => { if (e.key === "Escape") e.currentTarget.blur(); }} placeholder="Add a task" aria-label="Add a task" data-testid="add-task" />
         </form>
-        <button type="button" class="button small" onClick={() => void undo()} data-testid="undo"><Icon name="undo" size={14} /> Undo</button>
+        <Undo />
       </header>
       <FilterBar />
       <div class="columns">{COLUMNS.map((column) => <Column key={column.status} {...column} />)}</div>

@@ -4,6 +4,7 @@ import { Component } from "preact";
 import { aboutTasks } from "../state/board";
 import { askedIn } from "../state/handoffs";
 import { discard, sendAgain, type Outgoing } from "../state/outbox";
+import { requestOf } from "../state/permissions";
 import { copyText, personName } from "../state/prefs";
 import { entryNow, entryOf, type Stream } from "../state/room";
 import { inOneLine } from "../text/markdown";
@@ -216,7 +217,7 @@ export function StreamRow({ stream }: { stream: Stream }) {
         <header>
           <span class="speaker">{stream.agent}</span>
           <span class="role">agent</span>
-          <span class="live">answering</span>
+          <span class="live">{requestOf(stream.agent) ? "asks you" : "answering"}</span>
         </header>
         {stream.from > 0 && <div class="tool-note">… the beginning was not seen here; the whole answer follows when it is done</div>}
         {/* Markdown from somewhere in the middle would be read wrongly: an open fence, half a table. */}

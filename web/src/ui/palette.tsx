@@ -171,6 +171,7 @@ const KEYS: readonly [string, readonly [string, string][]][] = [
   ["Timeline", [["← →", "the event before, the next one"], ["↑ ↓", "another row"], ["Shift ← →", "move along"], ["+ or -", "nearer, farther"], ["0", "all of it"], ["Home", "the row's first"], ["End", "its newest"]]],
   ["Conflicts", [["j  k", "the next conflict, the one before"], ["1 or 2", "keep a side"], ["3", "let an agent write both"], ["4", "write it yourself"], ["5", "keep the branches apart"], ["Ctrl Enter", "send what you wrote"]]],
   ["Board", [["/", "search"], ["↑ ↓", "the card before, the next one"], ["Shift ← →", "move it"], ["Space", "everything about it"], ["Enter", "rewrite its title"], ["Shift G", "give it to an agent"], ["x", "select it"]]],
+  ["Review", [["n  p", "the next file, the one before"], ["j  k", "the next line, the one before"], ["Enter", "comment on it"], ["v", "the file is reviewed"], ["s", "side by side"]]],
   ["Memory", [["/", "search"], ["↓", "from the search to what it found"], ["↑ ↓", "the one before, the next one"]]],
 ];
 

@@ -160,7 +160,7 @@ export default function TaskPanel() {
     <Layer label={`Task ${number}`} class="task-dialog" onClose={close} testid="task-dialog">
       <header>
         <span class="task-number">{number === null ? "" : ref("t", number)}</span>
-        {task ? <Editable name="title" text={task.title} hint="What is to be done" save={(title) => save(task, { title })} testid="task-name"><h2>{task.title}</h2></Editable> : <h2>Reading it…</h2>}
+        {task ? <Editable name="title" text={task.title} hint="What is to be done" save={(title) => save(task, { title })} testid="task-name">{/* The focus begins on what is read, not on what would rewrite it. */}<h2 tabIndex={-1} autofocus>{task.title}</h2></Editable> : <h2>Reading it…</h2>}
         {task && <TaskMark task={task} />}
         <IconButton icon="close" label="Close" onClick={close} />
       </header>

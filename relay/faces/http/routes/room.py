@@ -153,7 +153,8 @@ class RoomRoutes:
         if status is not None and status not in TASK_STATUSES:
             raise bad(f"status is {status[:40]!r}.", f"It is one of: {', '.join(TASK_STATUSES)}.")
         tasks = await self._room.reader.tasks()
-        return answer({"tasks": [task for task in tasks if status in (None, task["status"])]})
+        listed = [task for task in tasks if status in (None, task["status"])]
+        return answer({"tasks": listed, "undo": await self._room.reader.undoable()})
 
     async def usage(self, request: web.Request) -> web.Response:
         """What the agents' turns used since midnight, and by hour of the last day."""
