@@ -93,9 +93,8 @@ async def _with_files(registry: WorktreeRegistry, git: Git, change: Change) -> C
     tree, base = change.tree, change.base
     assert tree is not None
     if base is None and change.source is Source.LANDING and change.commit:
-        base = await git.line(
-            "rev-parse", "--verify", f"{change.commit}^1"
-        )  # what it brought to the main branch
+        # What it brought to the main branch.
+        base = await git.line("rev-parse", "--verify", f"{change.commit}^1")
     if base is None:
         target = await registry.target()
         if target is None:
