@@ -117,9 +117,13 @@ async def test_work_whose_conflicts_are_decided_is_landed_from_the_inbox(started
 
     # BEN is in the middle of a merge that it does not settle: a person ends that, and settles it in the room.
     stuck = await eventually(collision, "the merge in BEN's worktree can be settled")
-    done = await act(room, stuck["id"], "settle-BEN")
-    assert done["success"] and "What stood in the files is kept" in done["reason"], done
-    assert "The room is asked about c1: `/resolve c1 1` to `5`." in done["reason"], done
+    assert [each["command"] for each in stuck["actions"] if each["name"] == "settle-BEN"] == [
+        "/abort @BEN settle"
+    ]
+    assert (await room.relay("worktrees", "merge", "BEN", "--settle")).code == 2
+    done = await room.relay("worktrees", "abort", "BEN", "--settle", "--name", "ann")
+    assert done.code == 0 and "What stood in the files is kept" in done.out, done.all
+    assert "The room is asked about c1: `/resolve c1 1` to `5`." in done.out, done.all
 
     async def ended() -> bool:
         return not (await rows(room))["BEN"]["merging"]

@@ -91,6 +91,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--commit", metavar="COMMIT", help="takeback: the merge, on the main branch")
     parser.add_argument("--kept", metavar="REF", help="restore: which work (what was discarded last)")
+    parser.add_argument(
+        "--settle",
+        action="store_true",
+        help="abort: and ask the room what is to stand where the two conflict",
+    )
     parser.set_defaults(head="")
 
 
@@ -111,6 +116,8 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.action != "restore" and args.kept:
         return fail(f"worktrees {args.action} takes no --kept", 2)
+    if args.settle and args.action != "abort":
+        return fail(f"worktrees {args.action} takes no --settle: abort does", 2)
     settings = load_for_command(args.config)
     try:
         answer = asyncio.run(_edited(settings, args) if args.edit else _do(settings, args))
@@ -186,7 +193,9 @@ async def _do(settings: Settings, args: argparse.Namespace, *, preview: bool = F
             return await actions.take_back(args.agent, by, args.commit)
         if args.action == "restore":
             return await actions.restore(args.agent, by, args.kept or "")
-        act = {"discard": actions.discard, "abort": actions.abort, "remove": actions.remove}[args.action]
+        if args.action == "abort":
+            return await actions.abort(args.agent, by, settle=args.settle)
+        act = {"discard": actions.discard, "remove": actions.remove}[args.action]
         return await act(args.agent, by)
 
 
@@ -242,6 +251,8 @@ async def _ask_room(
             path, body = f"{base}/takeback", {"commit": args.commit}
         case "restore":
             path, body = f"{base}/restore", {"kept": args.kept or ""}
+        case "abort":
+            path, body = f"{base}/abort", {"settle": args.settle}
         case "output":
             path, body = f"{base}/app", None
         case _:

@@ -195,11 +195,19 @@ export function Tooltip() {
       tip.style.top = `${above > 4 ? above : at.bottom + 8}px`;
       tip.style.left = `${Math.max(6, Math.min(innerWidth - size.width - 6, at.left + at.width / 2 - size.width / 2))}px`;
     };
+    // Where the pointer is: what only slides under it while it rests was not asked about.
+    let place = "";
+    const moved = (event: Event): boolean => {
+      const before = place;
+      if (event instanceof MouseEvent) place = `${event.clientX} ${event.clientY}`;
+      return event.type === "focusin" || place !== before;
+    };
     const over = (event: Event): void => {
       const target = (event.target as Element | null)?.closest?.("[data-tip]") ?? null;
+      const asked = moved(event);
       if (target === shown) return;
       hide();
-      if (!target) return;
+      if (!target || !asked) return;
       const byKeyboard = event.type === "focusin";
       if (byKeyboard && !target.matches(":focus-visible")) return;
       timer = setTimeout(() => show(target), byKeyboard ? 0 : 260);
@@ -212,12 +220,14 @@ export function Tooltip() {
       show(target);
     };
     document.addEventListener("click", tap);
+    document.addEventListener("mousemove", moved, { capture: true, passive: true });
     const events = ["mouseover", "focusin"] as const;
     const away = ["mouseleave", "scroll", "mousedown", "keydown", "focusout"] as const;
     for (const name of events) document.addEventListener(name, over, true);
     for (const name of away) document.addEventListener(name, name === "mouseleave" ? () => {} : hide, true);
     return () => {
       document.removeEventListener("click", tap);
+      document.removeEventListener("mousemove", moved, true);
       for (const name of events) document.removeEventListener(name, over, true);
     };
   }, []);
