@@ -684,6 +684,21 @@ async def test_the_words_of_the_field_are_explained_where_they_stand(
     # Beside the picture, where the list is made of buttons: on hover.
     await page.get_by_test_id("advisories-open").locator(".level").first.hover()
     await expect(tooltip).to_contain_text("Resolution advisory: the changes of two agents collide")
+    # What slides under the pointer while it rests was not asked about, until the pointer moves.
+    await page.evaluate(
+        """() => {
+          const other = document.createElement("div");
+          other.dataset.tip = "Something else";
+          other.id = "slid";
+          other.style = "position: fixed; inset: 0; z-index: 99";
+          document.body.append(other);
+        }"""
+    )
+    await expect(tooltip).to_have_count(0)
+    await page.wait_for_timeout(600)
+    await expect(tooltip).to_have_count(0)
+    await page.mouse.move(0, 0)
+    await page.evaluate("document.getElementById('slid').remove()")
     # In the panel: by the keyboard and by a finger, and a screen reader is told it.
     await page.get_by_test_id("advisory").first.click()
     panel = page.get_by_test_id("pick-advisory")
