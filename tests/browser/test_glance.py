@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, expect
 
-from tests.browser.person import Person, shot
+from tests.browser.person import Person, open_view, shot
 from tests.e2e.test_landing import IGNORED, UNIT, ended
 from tests.git.repository import commit, git
 from tests.outside import agent, room, settings
@@ -188,8 +188,13 @@ async def test_a_main_that_fails_is_seen_at_once_and_put_right_from_there(
         await expect(page.get_by_role("dialog")).to_contain_text("app.py is broken")
         await shot(page, "main-fails-log")
         await page.keyboard.press("Escape")
-        await card.get_by_role("button", name="Take back CLEO's merge").click()
+        # Who leaves it is not asked any more, and sees all the same that it fails.
+        await expect(card.get_by_role("button", name="Take back CLEO's merge")).to_be_visible()
+        await card.get_by_role("button", name="Leave it").click()
         await expect(card).to_have_count(0)
+        await open_view(page, "room")
+        await expect(chip).to_have_text("main fails")
+        await house.post(f"/takeback @CLEO {merged['commit']}")
         await expect(chip).to_have_count(0)
         assert (folder / "app.py").read_text() == "x = 1\n"
         await desk.leave()

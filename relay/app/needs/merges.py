@@ -14,12 +14,13 @@ from dataclasses import replace
 from relay.airspace.advisories import table, wording
 from relay.airspace.advisories.rules.advisory import asks_to_take_in
 from relay.airspace.advisories.rules.set_back import SetBack
-from relay.airspace.worktrees.lifecycle import CHANGED, DISCARDED, MERGED, TAKEN_IN
+from relay.airspace.worktrees.lifecycle import DISCARDED, MERGED, TAKEN_IN
 from relay.app.needs.main_fails import main_fails
 from relay.app.needs.need import Kind, Need, NeedAction, gives_up, later
 from relay.app.needs.words import sentence, short
 from relay.base.durations import parse_iso
 from relay.base.terminal_text import flat
+from relay.faces.landing import changed_since, put_out
 from relay.git.merge_state import line_ranges
 from relay.log import events
 from relay.merge.resolution import journal as conflicts
@@ -30,10 +31,8 @@ from relay.room.journal.ledger import Q
 from relay.room.journal.values import message_of_row
 from relay.store.ports import Tx
 from relay.verification.landing import journal as landings
-from relay.verification.landing.entry import Entry, EntryState
+from relay.verification.landing.entry import Entry
 
-#: Landings that ended, among which those that were put out are looked for; and changes of one agent's worktree.
-MOST_ENDED, MOST_CHANGES = 50, 20
 #: Entries among which the answers of agents that were asked about a conflict are looked for.
 MOST_ENTRIES = 500
 
@@ -48,7 +47,7 @@ async def merge_needs(tx: Tx, members: Collection[str], now: float) -> tuple[lis
     backs = {name: back for advisory in advisories for name, back in advisory.set_back.items()}
     queue = await landings.open_entries(tx)
     inside = {entry.agent for entry in queue}
-    out = {entry.agent: entry for entry in await _put_out(tx, inside, now)}
+    out = {each.agent: each for each in await put_out(tx) if now - (each.ended or each.at) <= DAY_S}
     found, waiting = list[Need](), set[str]()
     left_to = await _left_to_agents(tx, open_)
     for each in open_:
@@ -113,30 +112,6 @@ def _is_decided(back: SetBack, asked: Sequence[AskedConflict]) -> bool:
     return set(back.paths) <= decided
 
 
-async def _put_out(tx: Tx, inside: Collection[str], now: float) -> list[Entry]:
-    """The newest landing of each agent, where the queue took its branch out and its work is still to land."""
-    newest: dict[str, Entry] = {}
-    for entry in await landings.newest_ended(tx, MOST_ENDED):
-        newest.setdefault(entry.agent, entry)
-    found = []
-    for agent, entry in newest.items():
-        ended = entry.ended or entry.at
-        if entry.state is not EntryState.PUT_OUT or agent in inside or now - ended > DAY_S:
-            continue
-        if not await _is_done(tx, agent, ended, MERGED, DISCARDED):
-            found.append(entry)
-    return found
-
-
-async def _is_done(tx: Tx, agent: str, since: float, *changes: str) -> bool:
-    """Did one of these changes end the agent's work, since then?"""
-    done = await events.about(tx, agent, types=[CHANGED], limit=MOST_CHANGES)
-    return any(
-        each.outputs["agent"] == agent and each.outputs["change"] in changes and parse_iso(each.at) >= since
-        for each in done
-    )
-
-
 async def _decided(
     tx: Tx, asked: Sequence[AskedConflict], but: Collection[str], members: Collection[str], now: float
 ) -> list[Need]:
@@ -149,7 +124,7 @@ async def _decided(
         at = parse_iso(newest.at)
         if agent in but or agent not in members or newest.state != conflicts.SETTLED or now - at > DAY_S:
             continue
-        if await _is_done(tx, agent, at, MERGED, DISCARDED, TAKEN_IN, "removed"):
+        if await changed_since(tx, agent, at, MERGED, DISCARDED, TAKEN_IN, "removed"):
             continue
         work = [each for each in mine if each.question.theirs_at == newest.question.theirs_at]
         if any(each.state == conflicts.REJECTED for each in work):

@@ -222,9 +222,9 @@ class RoomApp:
             self._heard.clear()
             if self._view.wire.state == "live":
                 with suppress(Down, Refused):
-                    needs = await self._client.needs()
-                    if needs != self._view.needs:
-                        self._view.needs = needs
+                    found = (await self._client.needs(), await self._client.main_fails())
+                    if found != (self._view.needs, self._view.main_fails):
+                        self._view.needs, self._view.main_fails = found
                         self._app.invalidate()
             await asyncio.sleep(least)
 

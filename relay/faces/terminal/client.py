@@ -185,6 +185,10 @@ class RoomClient:
         found = await self._answered("GET", "/api/needs", None, list)
         return [str(need.get("kind")) for need in found if isinstance(need, dict)]
 
+    async def main_fails(self) -> bool:
+        """Does the main branch fail its tests? Raises Down or Refused."""
+        return bool((await self.get("/api/landing")).get("main_fails"))
+
     # --- writing ------------------------------------------------------------------------------------------
 
     async def attempt(self, post: Post) -> dict[str, Any]:

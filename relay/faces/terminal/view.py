@@ -66,6 +66,8 @@ class RoomView:
     locks: HeldLocks = field(default_factory=HeldLocks)
     #: The kinds of the things that need a person.
     needs: list[str] = field(default_factory=list)
+    #: Does the main branch fail its tests? Whoever put that need off sees it still.
+    main_fails: bool = False
     jobs: dict[Any, dict[str, Any]] = field(default_factory=dict)
     streams: dict[Any, Stream] = field(default_factory=dict)
     routing: dict[str, float] = field(default_factory=dict)
@@ -330,7 +332,7 @@ class RoomView:
             "refused": [("class:bad", " ○ refused ")],
         }.get(self.wire.state, [("class:warn", " ○ connecting ")])
         parts: Fragments = list(shown)
-        if "main_fails" in self.needs:
+        if self.main_fails:
             parts.append(("class:bad", " main fails "))
         if count := len(self.needs):
             parts.append(("class:warn", f" {count} need{'s' * (count == 1)} you: /inbox "))

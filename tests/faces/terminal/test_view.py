@@ -234,7 +234,7 @@ def test_the_toolbar_counts_tasks_and_people(view: RoomView) -> None:
     assert plain([view.toolbar(NOW)]) == [" ● live  CLAUDE ✓  1 open task  with bob"]
     view.needs = ["question"]
     assert plain([view.toolbar(NOW)])[0].startswith(" ● live  1 needs you: /inbox  CLAUDE ✓")
-    view.needs = ["main_fails"] * 12
+    view.needs, view.main_fails = ["question"] * 12, True
     assert " main fails  12 need you: /inbox " in plain([view.toolbar(NOW)])[0]
 
 

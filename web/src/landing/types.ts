@@ -118,6 +118,10 @@ export interface Entry {
 export interface Landing {
   queue: Entry[];
   ended: Entry[];
+  /** Whose work the queue took out, and that is still to land. */
+  put_out?: string[];
+  /** While the main branch fails its tests. `need`: its id in the inbox, where somebody may have put it off. */
+  main_fails?: { need: string; reference: string; reason: string; branch: string } | null;
   /** Agents' branches land by the queue only. */
   required: boolean;
   /** How many are tested together at most. */

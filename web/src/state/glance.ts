@@ -5,7 +5,7 @@ import type { Agent, Need } from "../types";
 import type { Verdict, Worktree } from "../worktree_types";
 import { warningsOf } from "./airspace";
 import { isOver } from "../landing/over";
-import { entryOfAgent, newest } from "./landing";
+import { entryOfAgent, landing, mainFails, newest } from "./landing";
 import { needs } from "./needs";
 import { agents, entryNow, streams, tasks } from "./room";
 import { worktreeFor, worktrees } from "./worktrees";
@@ -62,19 +62,18 @@ export function standing(name: string): Standing | null {
   const into = tree?.into ?? "the main branch";
   if (warning || tree?.merges === "conflicts") return { kind: "conflicts", text: `conflicts with ${into}` };
   if (!tree || !tree.files || tree.merges === "nothing") return null;
-  const landing = entryOfAgent(name);
-  if (landing?.approvals?.some((one) => one.state === "waiting")) return { kind: "queued", text: "waits for an approval" };
-  if (landing) return { kind: "queued", text: landing.state === "testing" ? "is tested for landing" : "waits in the landing queue" };
-  // The inbox and its mark say so too.
-  if (needs.value.some((need) => need.kind === "not_landed" && need.about === name)) return { kind: "conflicts", text: "did not land" };
+  const entry = entryOfAgent(name);
+  if (entry?.approvals?.some((one) => one.state === "waiting")) return { kind: "queued", text: "waits for an approval" };
+  if (entry) return { kind: "queued", text: entry.state === "testing" ? "is tested for landing" : "waits in the landing queue" };
+  if (landing.value?.put_out?.includes(name)) return { kind: "conflicts", text: "did not land" };
   const verified = verdictOf(name);
   if (verified && REFUSED.has(verified.state)) return { kind: "conflicts", text: `its tests failed${verified.present ? "" : ", changed since"}`, tests: true };
   if (verified && !isOver(verified)) return { kind: "changed", text: verified.state === "waiting" ? "waits for an approval" : "is being tested", tests: true };
   if (verified && !verified.present) return { kind: "changed", text: "changed since its tests passed", tests: true };
   const undone = tree.undoes?.[0];
   if (undone) return { kind: "conflicts", text: `would undo ${undone.agent}'s landed lines in ${undone.path.split("/").pop()}` };
-  return lands(tree) ? { kind: "ready", text: "ready to land" } : { kind: "changed", text: "not merged yet" };
+  return lands(tree) ? { kind: "ready", text: mainFails.value ? `ready, ${mainFails.value.branch} fails` : "ready to land" } : { kind: "changed", text: "not merged yet" };
 }
 
-/** Whose branches can land now. */
-export const readyToLand = computed(() => [...new Set([...agents.value.map((agent) => agent.name), ...(worktrees.value ?? []).map((tree) => tree.agent)])].filter((name) => standing(name)?.kind === "ready"));
+/** Whose branches can land now; nobody's while the main branch fails by itself. */
+export const readyToLand = computed(() => mainFails.value ? [] : [...new Set([...agents.value.map((agent) => agent.name), ...(worktrees.value ?? []).map((tree) => tree.agent)])].filter((name) => standing(name)?.kind === "ready"));

@@ -31,6 +31,7 @@ export const landingUsed = computed(() => {
   return now !== null && (now.queue.length > 0 || now.ended.length > 0 || now.required || Boolean(now.trouble) || testsAnything(now));
 });
 export const landingRequired = computed(() => landing.value?.required === true);
+export const mainFails = computed(() => landing.value?.main_fails ?? null);
 export const entryOfAgent = (agent: string) => landing.value?.queue.find((entry) => entry.agent === agent);
 
 /** The verifications that are read first, and that one reading takes; those that are held. */
@@ -163,7 +164,7 @@ function takeFrames(frames: readonly Frame[]): void {
         some.soon();
         if (waitingApprovals.peek().some((one) => one.change.number === frame.data.number)) asked.soon();
       }
-      if (frame.type !== "landing" && (frame.type !== "verification" || !landing.peek()?.queue.length)) continue;
+      if (frame.type !== "landing" && frame.type !== "verification") continue;
       queue.soon();
       clearTimeout(after);
       after = setTimeout(queue.soon, AFTER);
@@ -172,9 +173,9 @@ function takeFrames(frames: readonly Frame[]): void {
 }
 
 onFrames(takeFrames);
-// Whether the queue is required stands in the configuration; the room says when that is changed.
+// Whether the queue is required stands in the configuration, and a merge past it ends what it took out: the room says both.
 onEntries((entries) => {
-  if (entries.some((entry) => entry.meta.notice === "config")) queue.soon();
+  if (entries.some((entry) => entry.meta.notice === "config" || entry.meta.notice === "worktree")) queue.soon();
 });
 onLive(() => {
   void queue.now();

@@ -3,6 +3,7 @@
 import "../style/glance.css";
 import { openAdvisories } from "../state/airspace";
 import { readyToLand } from "../state/glance";
+import { mainFails } from "../state/landing";
 import { needAt, needs } from "../state/needs";
 import { now, workers } from "../state/room";
 import { usage } from "../state/usage";
@@ -20,18 +21,18 @@ export function Glance() {
   const working = workers.value.filter((agent) => health(agent, now.value) === "working").length;
   const used = usage.value?.total;
   const spent = used ? short(used) : "";
-  if (!waiting.length && !collisions.length && !ready.length && !working && !spent) return null;
+  const red = mainFails.value;
+  if (!red && !waiting.length && !collisions.length && !ready.length && !working && !spent) return null;
   const first = waiting[0];
-  const red = waiting.find((need) => need.kind === "main_fails");
   const one = collisions[0];
   return (
     <nav class="glance" aria-label="At a glance" data-testid="glance">
       {red && (
-        <button type="button" class="glance-item alarm" data-testid="glance-main" data-tip={red.text} onClick={() => { needAt.value = red.id; show("needs"); }}>
-          <Icon name="branch" size={14} /> {red.about} fails
+        <button type="button" class="glance-item alarm" data-testid="glance-main" data-tip={`${red.branch} fails its tests (${red.reference}). ${red.reason}`} onClick={() => { needAt.value = red.need; show("needs"); }}>
+          <Icon name="branch" size={14} /> {red.branch} fails
         </button>
       )}
-      {first && !(red && waiting.length === 1) && (
+      {first && !(red && waiting.length === 1 && first.id === red.need) && (
         <button type="button" class="glance-item alarm" data-testid="glance-needs" data-tip={`${first.about}: ${first.text}`} onClick={() => show("needs")}>
           <Icon name="inbox" size={14} /> {waiting.length === 1 ? `1 needs you: ${first.about}` : `${waiting.length} need you`}
         </button>
