@@ -251,8 +251,18 @@ async def test_a_merge_is_taken_back_as_one_and_can_land_again(open_joining: Ope
     assert (await row(one, "BEN"))["merges"] == "clean"
     with pytest.raises(Refusal, match="has nothing of the merge"):
         await one.actions.take_back("BEN", "ann", done["commit"])
-    await one.actions.merge("BEN", "ann")
+    done = await one.actions.merge("BEN", "ann")
     assert "def names(text):" in landed(one) and "def rows(path):" in landed(one)
+    # The main branch does not need the files of whom is at work.
+    one.registry.turn_trees["BEN"] = "tree"
+    before = git(one.at("BEN"), "rev-parse", "HEAD")
+    back = await one.actions.take_back("BEN", "ann", done["commit"])
+    assert f"it is kept in `{back['kept']}`, since BEN is at work." in back["reason"] and landed(one) == AVA
+    assert (git(one.at("BEN"), "rev-parse", "HEAD"), git(one.at("BEN"), "status", "--porcelain")) == (
+        before,
+        "",
+    )
+    del one.registry.turn_trees["BEN"]
     with pytest.raises(Refusal, match="There is no commit 1234567"):
         await one.actions.take_back("BEN", "ann", "1234567")
 

@@ -286,21 +286,24 @@ class WorktreeActions:
         await merger.check_discard(source, began.head if began is not None else "")
 
     async def take_back(self, agent: str, by: str, commit: str) -> dict[str, Any]:
-        """Take back the merge of an agent's work: `commit` is the main branch's commit of it. Raises Refusal, and
-        then nothing changed."""
-        async with self.changing(self.own(agent, "taken back"), "taken back") as worktree:
+        """Take back the merge of an agent's work: `commit` is the main branch's commit of it. Its branch has the work
+        again where it is idle. Raises Refusal, and then nothing changed."""
+        worktree = self.own(agent, "taken back", working=True)
+        async with self._registry.exclusive, worktree.lock:
             with _refusing("git could not take it back"):
                 registry = self._registry
-                assert registry.main is not None and registry.lifecycle is not None
+                assert registry.main and registry.lifecycle
                 wanted = await registry.main.git.maybe("rev-parse", "-q", "--verify", f"{commit}^{{commit}}")
                 if wanted is None:
-                    raise Refusal(
-                        f"There is no commit {commit[:40]}.", "`git log --merges` lists the merges."
-                    )
+                    fix = "`git log --merges` lists the merges."
+                    raise Refusal(f"There is no commit {commit[:40]}.", fix)
                 merger, source = await self._branch_updates.merger(worktree)
+                works = worktree.name in registry.turn_trees
+                source = replace(source, own=not works)  # whose turn runs keeps its files
                 taking = MergeTakeBack(registry.main, registry.lifecycle, registry.scratch, merger)
                 done = await taking.take_back(source, wanted, by)
             where = f"{worktree.branch} has it again" if done.again else f"it is kept in `{done.kept}`"
+            where += f", since {worktree.name} is at work" if works else ""
             text = (
                 f"{by} took back the merge {done.merge[:9]} of {worktree.name} from {done.into} "
                 f"({done.files} file{'s' * (done.files != 1)}): {where}."
@@ -410,9 +413,9 @@ class WorktreeActions:
         await self._registry.room.record(change)
         self._registry.wake.set()
 
-    def own(self, agent: str, done: str) -> TrackedWorktree:
-        """The worktree that relay made for an agent, which is not at work now. Raises Refusal."""
-        worktree = self._idle(agent, done)
+    def own(self, agent: str, done: str, *, working: bool = False) -> TrackedWorktree:
+        """The worktree that relay made for an agent, which is not at work now, or may be. Raises Refusal."""
+        worktree = self._idle(agent, done, working)
         if not worktree.own:
             raise Refusal(
                 f"{worktree.checkout.top} is not a worktree that relay made: nothing is {done} there.",
@@ -436,11 +439,10 @@ class WorktreeActions:
         assert self._registry.lifecycle is not None
         return await check_removal(self._registry.lifecycle, worktree)
 
-    def _idle(self, agent: str, done: str) -> TrackedWorktree:
-        worktree = self._registry.find(agent)
-        if worktree is None:
+    def _idle(self, agent: str, done: str, working: bool = False) -> TrackedWorktree:
+        if (worktree := self._registry.find(agent)) is None:
             raise missing(self._registry, agent)
-        if worktree.name in self._registry.turn_trees:
+        if not working and worktree.name in self._registry.turn_trees:
             raise Refusal(
                 f"{worktree.name} is at work: its worktree is not {done} during a turn.",
                 f"Wait for its answer, or `/cancel @{worktree.name}`.",
