@@ -47,8 +47,12 @@ from relay.model.orders.verification import (
     Verifying,
 )
 from relay.model.orders.worktrees import (
+    DiscardWork,
     GiveUpMerge,
     InWorktrees,
+    MergeBranch,
+    OnBranch,
+    RestoreWork,
     RunApp,
     SetUp,
     ShowApps,

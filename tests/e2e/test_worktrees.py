@@ -136,6 +136,44 @@ async def test_a_person_reads_the_message_changes_it_and_takes_work_back(open_ro
     assert (one.folder / "notes.md").read_text() == "one\ntwo\nmine\n"
 
 
+async def test_a_branch_is_discarded_brought_back_and_merged_by_what_a_person_types(open_room: Open) -> None:
+    one = await _with_git(open_room)
+    posted = await one.post("@WRITER append a line")
+    await one.reply_to(posted["id"], "WRITER")
+
+    async def typed(line: str) -> str:
+        return str((await one.reply_to((await one.post(line))["id"], "RELAY"))["body"])
+
+    async def changes() -> str:
+        return str((await one.get("/api/worktrees/WRITER/diff"))["diff"])
+
+    # A line that proves nobody does none of it.
+    for line in ("/merge @WRITER", "/discard @WRITER", "/restore @WRITER"):
+        one.echo(f"[bob] {line}")
+        guarded = await one.until_said(f"^{line}$", speaker="bob")
+        assert "lifts a guard" in (await one.reply_to(guarded["id"], "RELAY"))["body"]
+    assert await typed("/discard @writer") == "`/restore @WRITER` brings the work back."
+    kept = re.search(
+        r"kept in `(\S+)`", (await one.until_said("ann discarded the work", speaker="RELAY"))["body"]
+    )
+    assert kept and not await changes()
+    assert "nothing" in await typed("/merge @WRITER")
+    assert (
+        await typed(f"/restore @WRITER {kept[1]}")
+        == "`/discard @WRITER` takes the work off the branch again."
+    )
+    assert "+mine" in await changes()
+    said = await typed("/merge @WRITER squash")
+    assert (one.folder / "notes.md").read_text() == "one\ntwo\nmine\n"
+    assert len(git(one.folder, "log", "-1", "--format=%P", "main").split()) == 1
+    taken = await typed(re.sub(r"^`|` takes the merge back\.$", "", said))
+    assert "ann took back the merge" in taken and (one.folder / "notes.md").read_text() == "one\ntwo\n"
+    # What was done is told once, however it was ordered.
+    said_once = [entry["body"] for entry in await one.entries() if entry["speaker"] == "RELAY"]
+    for news in ("ann discarded the work", "ann brought back the work", "ann merged "):
+        assert sum(body.startswith(news) for body in said_once) == 1
+
+
 async def test_a_message_is_written_in_the_persons_editor(
     open_room: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import get_args
 
 import structlog
 
@@ -279,9 +280,7 @@ class Parts:
             TimelineActions(self.rewinds, self.moments),
             MemoryActions(store, hop_decay=lambda: settings.current.memory.hop_decay),
             outside={
-                **dict.fromkeys(
-                    (actions.Resolve, actions.GiveUpMerge, actions.TakeBackMerge), self.conflict_service
-                ),
+                **dict.fromkeys((actions.Resolve, *get_args(actions.OnBranch)), self.conflict_service),
                 actions.RaiseBudget: BudgetOrders(self.reload),
                 actions.ShowSince: SinceOrders(store, self.needs, clock),
                 **dict.fromkeys(REVIEWING, self.reviews),

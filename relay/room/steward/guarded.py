@@ -39,8 +39,7 @@ GUARDED = (
     | actions.RunApp
     | actions.StopApp
     | actions.SetUp
-    | actions.GiveUpMerge
-    | actions.TakeBackMerge
+    | actions.OnBranch
     | actions.Give
     | actions.EditTasks
     | actions.MoveTask
@@ -71,8 +70,7 @@ OUTSIDE = (
     | actions.RunApp
     | actions.StopApp
     | actions.SetUp
-    | actions.GiveUpMerge
-    | actions.TakeBackMerge
+    | actions.OnBranch
     | actions.ShowOutput
 )
 #: Of these: what concerns the one who asks, and no agent.
