@@ -33,7 +33,7 @@ from relay.app.merge.behaviour_checks import BehaviourChecks
 from relay.app.merge.exploration.room_actions import ExplorationActions
 from relay.app.merge.exploration.worker import ExplorationWorker
 from relay.app.merge.resolving import ConflictService
-from relay.app.needs.budgets import BudgetOrders
+from relay.app.needs.config_orders import ConfigOrders
 from relay.app.needs.elsewhere import NeedsElsewhere
 from relay.app.needs.inbox import NeedsInbox, SinceOrders
 from relay.app.notify.teller import Teller, inbox_of, tells
@@ -281,7 +281,7 @@ class Parts:
             MemoryActions(store, hop_decay=lambda: settings.current.memory.hop_decay),
             outside={
                 **dict.fromkeys((actions.Resolve, *get_args(actions.OnBranch)), self.conflict_service),
-                actions.RaiseBudget: BudgetOrders(self.reload),
+                **dict.fromkeys((actions.RaiseBudget, actions.SetAgent), ConfigOrders(self.reload)),
                 actions.ShowSince: SinceOrders(store, self.needs, clock),
                 **dict.fromkeys(REVIEWING, self.reviews),
                 **dict.fromkeys(IN_WORKTREES, self.worktrees.desk),

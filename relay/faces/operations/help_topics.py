@@ -119,7 +119,8 @@ _CLI = """\
 - how changes are verified: relay verify-policy explain PATH... | list | install; and land: relay land [AGENT...]
 - what needs a person: relay inbox [ID ACTION], relay notify [test]; comments on an agent's branch: relay review AGENT
 - one message: relay message edit m12 TEXT | delete | pin | pins | thread
-- the room's agents: relay agents doctor (can each take a turn?) | cost (what did it cost today?)
+- the room's agents: relay agents doctor (can each take a turn?) | cost (what did it cost today?) |
+  set AGENT (its model, effort, on or off)
 - what came of the work, as figures: relay metrics [--days N]
 - your own sessions of Claude Code and Codex in the room: relay attach [claude|codex] (shows the change and asks), and
   relay detach (undoes it)

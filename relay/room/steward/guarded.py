@@ -33,6 +33,7 @@ GUARDED = (
     | actions.Approve
     | actions.Reject
     | actions.RaiseBudget
+    | actions.SetAgent
     | actions.PutOff
     | actions.MarkReviewed
     | actions.ApplySuggestion
@@ -63,6 +64,7 @@ OUTSIDE = (
     | actions.MakeCheckpoint
     | actions.Resolve
     | actions.RaiseBudget
+    | actions.SetAgent
     | actions.ShowSince
     | actions.ShowReview
     | actions.MarkReviewed

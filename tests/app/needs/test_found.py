@@ -42,6 +42,8 @@ ACTIONS = (
     actions.TakeVariant(2, "redis"),
     actions.EndExploration(2),
     actions.Land(("AVA",)),
+    actions.SetAgent("AVA", "gpt-5", None, enabled=False),
+    actions.SetAgent("AVA", enabled=True),
     actions.GiveUpMerge("AVA"),
     actions.GiveUpMerge("AVA", settle=True),
 )
@@ -65,6 +67,13 @@ def test_what_a_button_orders_is_what_its_command_means(action: actions.Action) 
         "/budget @AVA usd_per_day -1",
         "/budget @AVA usd_per_day nan",
         "/budget @AVA usd_per_day much",
+        "/agent",
+        "/agent @AVA",
+        "/agent @AVA model",
+        "/agent @AVA on off",
+        "/agent @AVA model a model b",
+        "/agent @AVA fast",
+        "/agent @NOBODY off",
         "/abort settle",
     ],
 )
