@@ -35,7 +35,15 @@ from relay.model.orders.board import (
     Undo,
 )
 from relay.model.orders.entries import DeleteMessage, EditMessage, OnEntries, Pin, ShowPins, ShowThread, Unpin
-from relay.model.orders.needs import Needing, PutOff, RaiseBudget, SetAgent, ShowNeeds, ShowSince
+from relay.model.orders.needs import (
+    MarkAdvisory,
+    Needing,
+    PutOff,
+    RaiseBudget,
+    SetAgent,
+    ShowNeeds,
+    ShowSince,
+)
 from relay.model.orders.review import ApplySuggestion, MarkReviewed, SendReview, ShowReview
 from relay.model.orders.verification import (
     Approve,

@@ -261,4 +261,31 @@ async def test_what_stood_before_a_restart_stands_after_it(open_room: Open) -> N
 
     await eventually(seen, "a look after the start")
     assert await standing() == before
-    assert not [entry for entry in await one.entries() if "apart again" in entry["body"]]
+    entries = await one.entries()
+    assert not [entry for entry in entries if "apart again" in entry["body"]]
+
+    # A person says what it was worth, by the message that told of it.
+    told, other = (
+        next(f"m{entry['number']}" for entry in entries if ("advisory" in entry["meta"]) is wanted)
+        for wanted in (True, False)
+    )
+
+    async def marks() -> list[tuple[str | None, str | None]]:
+        found = (await one.get("/api/airspace/advisories"))["advisories"]
+        return [(each["mark"], each["marked_by"]) for each in found]
+
+    async def typed(line: str) -> str:
+        return str((await one.reply_to((await one.post(line))["id"], "RELAY"))["body"])
+
+    assert (await typed(f"/mark {told} noise")).startswith("ann says that it is noise: ")
+    assert await marks() == [("noise", "ann")]
+    assert f"{other} is no advisory" in await typed(f"/mark {other} noise")
+    one.echo(f"[bob] /mark {told} useful")
+    forged = await one.until_said(f"^/mark {told} useful$", speaker="bob")
+    assert "lifts a guard" in (await one.reply_to(forged["id"], "RELAY"))["body"]
+    said = await one.relay("airspace", "mark", told, "useful", "--name", "bea")
+    assert (said.code, await marks()) == (0, [("useful", "bea")]), said
+    said = await one.relay("airspace", "mark", other, "useful")
+    assert said.code == 1 and "no advisory" in said.err
+    await typed(f"/mark {told} none")
+    assert await marks() == [(None, None)]

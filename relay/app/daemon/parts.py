@@ -35,7 +35,7 @@ from relay.app.merge.exploration.worker import ExplorationWorker
 from relay.app.merge.resolving import ConflictService
 from relay.app.needs.config_orders import ConfigOrders
 from relay.app.needs.elsewhere import NeedsElsewhere
-from relay.app.needs.inbox import NeedsInbox, SinceOrders
+from relay.app.needs.inbox import AdvisoryMarks, NeedsInbox, SinceOrders
 from relay.app.notify.teller import Teller, inbox_of, tells
 from relay.app.review.reviews import Reviews
 from relay.app.review.suggestions import Suggestions
@@ -282,6 +282,7 @@ class Parts:
             outside={
                 **dict.fromkeys((actions.Resolve, *get_args(actions.OnBranch)), self.conflict_service),
                 **dict.fromkeys((actions.RaiseBudget, actions.SetAgent), ConfigOrders(self.reload)),
+                actions.MarkAdvisory: AdvisoryMarks(store, self.airspace.live),
                 actions.ShowSince: SinceOrders(store, self.needs, clock),
                 **dict.fromkeys(REVIEWING, self.reviews),
                 **dict.fromkeys(IN_WORKTREES, self.worktrees.desk),

@@ -113,8 +113,8 @@ _CLI = """\
   reopen N], relay sessions [list | end ID], relay changesets [list | show ID | record TEXT FILE...]
 - what was learned: relay memory import FILE.jsonl | recall [TEXT] [--queries FILE.jsonl] | show N | forget N |
   feedback N --useful | rebuild
-- the codebase: relay airspace, relay worktrees, relay guard install (git hooks), relay timeline [log | show EVENT |
-  rewind LANE --to MOMENT | undo | redo] (who changed what, and taking it back)
+- the codebase: relay airspace [mark m12 useful | noise], relay worktrees, relay guard install (git hooks),
+  relay timeline [log | show EVENT | rewind LANE --to MOMENT | undo | redo] (who changed what, and taking it back)
 - merging: relay merge BASE OURS THEIRS | check A B | blame PATH | resolve CONFLICT | install (git's driver)
 - how changes are verified: relay verify-policy explain PATH... | list | install; and land: relay land [AGENT...]
 - what needs a person: relay inbox [ID ACTION], relay notify [test]; comments on an agent's branch: relay review AGENT

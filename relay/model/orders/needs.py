@@ -82,5 +82,19 @@ class SetAgent(OfAgent, word="/agent"):
         return " ".join(words)
 
 
+@dataclass(frozen=True)
+class MarkAdvisory(Action, word="/mark"):
+    """Say of an advisory what it was worth. `advisory`: the room's message that tells of it (`m12`), or its id;
+    `mark`: `useful` or `noise`, None = neither."""
+
+    advisory: str
+    mark: str | None
+
+    def line(self) -> str:
+        return f"{self.word} {self.advisory} {self.mark or 'none'}"
+
+
+#: What may be said of an advisory.
+MARKS = ("useful", "noise")
 #: In place of a model or an effort: the one that the agent's program takes by itself.
 UNSET = "default"

@@ -34,6 +34,7 @@ GUARDED = (
     | actions.Reject
     | actions.RaiseBudget
     | actions.SetAgent
+    | actions.MarkAdvisory
     | actions.PutOff
     | actions.MarkReviewed
     | actions.ApplySuggestion
@@ -65,6 +66,7 @@ OUTSIDE = (
     | actions.Resolve
     | actions.RaiseBudget
     | actions.SetAgent
+    | actions.MarkAdvisory
     | actions.ShowSince
     | actions.ShowReview
     | actions.MarkReviewed

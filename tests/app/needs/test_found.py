@@ -44,6 +44,8 @@ ACTIONS = (
     actions.Land(("AVA",)),
     actions.SetAgent("AVA", "gpt-5", None, enabled=False),
     actions.SetAgent("AVA", enabled=True),
+    actions.MarkAdvisory("m12", "noise"),
+    actions.MarkAdvisory("m12", None),
     actions.GiveUpMerge("AVA"),
     actions.GiveUpMerge("AVA", settle=True),
 )
@@ -74,6 +76,10 @@ def test_what_a_button_orders_is_what_its_command_means(action: actions.Action) 
         "/agent @AVA model a model b",
         "/agent @AVA fast",
         "/agent @NOBODY off",
+        "/mark",
+        "/mark m12",
+        "/mark m12 bad",
+        "/mark m12 m13 noise",
         "/abort settle",
     ],
 )

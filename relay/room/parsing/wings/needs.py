@@ -1,4 +1,4 @@
-"""`/inbox`, `/since`, `/later`, `/budget` and `/agent`: from what a person types to an action.
+"""`/inbox`, `/since`, `/later`, `/budget`, `/agent` and `/mark`: from what a person types to an action.
 
 Pure.
 """
@@ -11,7 +11,7 @@ from typing import Any
 
 from relay.model import actions, references
 from relay.model.actions import Action
-from relay.model.orders.needs import UNSET
+from relay.model.orders.needs import MARKS, UNSET
 from relay.room.parsing.arguments import Command, WrongArguments, agents_of, shown
 
 #: What a budget limits, by the key of the configuration.
@@ -90,7 +90,22 @@ def agent(rest: str, agents: Sequence[str]) -> Action:
     return actions.SetAgent(chosen[0], **found)
 
 
+def mark(rest: str, _agents: Sequence[str]) -> Action:
+    """Raises WrongArguments."""
+    words = rest.split()
+    said = words[-1].lower().rstrip(".!") if words else ""
+    if len(words) != 2 or said not in (*MARKS, "none"):
+        raise WrongArguments("Say which advisory, and `useful`, `noise` or `none`.")
+    return actions.MarkAdvisory(words[0], None if said == "none" else said)
+
+
 COMMANDS = (
+    Command(
+        "/mark m<number> useful | noise | none",
+        "say whether an advisory was of use: that of the message; `none` takes it back",
+        "/mark m12 noise",
+        mark,
+    ),
     Command(
         "/agent @AGENT on | off | model NAME | effort LEVEL",
         "give an agent work or none, or set its model or effort, in config.json; `default` as a NAME or LEVEL: what "
