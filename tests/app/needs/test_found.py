@@ -161,7 +161,7 @@ def test_only_who_was_not_heard_for_long_is_silent() -> None:
     assert need.at == 962.0 and need.text == "It has worked for 38 s, and nothing was heard of it for 38 s."
 
 
-def test_who_waits_for_a_person_is_not_silent() -> None:
+async def test_who_waits_for_a_person_is_not_silent() -> None:
     turn = SimpleNamespace(plan=SimpleNamespace(started_at=0.0))
     turns: Any = SimpleNamespace(by_agent={"AVA": turn, "BEN": turn}, log_of=lambda *_: [])
     request = PermissionRequest(agent="AVA", title="rm -rf build")
@@ -169,7 +169,7 @@ def test_who_waits_for_a_person_is_not_silent() -> None:
     settings: Any = SimpleNamespace(current=SimpleNamespace(room=SimpleNamespace(silent_after_s=600.0)))
     nothing: Any = None
     inbox = NeedsInbox(nothing, turns, nothing, asks, settings, clock=lambda: 1000.0)
-    assert [need.id for need in inbox.own()] == ["permission:ab-4", "silent:BEN:0"]
+    assert [need.id for need in await inbox.own(nothing)] == ["permission:ab-4", "silent:BEN:0"]
 
 
 def test_a_text_is_given_where_one_is_taken_and_nowhere_else() -> None:
