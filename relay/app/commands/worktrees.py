@@ -422,5 +422,8 @@ def _turn(number: int, entry: dict[str, Any]) -> str:
     first = f" (first it has to {entry['first']})" if entry["first"] else ""
     if entry["failed"]:
         first += f" (last: its tests failed, {entry['failed']})"
+    if entry["undoes"]:
+        hit = entry["undoes"][0]
+        first += f" (last: it would undo what {hit['agent']} landed in {hit['path']})"
     hits = [f"sets {hit['agent']} back in {', '.join(hit['paths'])}" for hit in entry["sets_back"]]
     return f"{number}. {entry['agent']}{first}" + (f": {'; '.join(hits)}" if hits else "")

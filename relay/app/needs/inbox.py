@@ -74,19 +74,23 @@ class NeedsInbox:
         members = self._roster.members
         agents = await found.agent_needs(tx, members, self._board, now)
         questions = await found.questions(tx, members, now)
-        merges, told = await merge_needs(tx, members, now)
+        trees = self.desk.trees() if self.desk else {}
+        merges, told, unsettled = await merge_needs(tx, members, now, trees)
+        # Of a branch that did not land, and the task that it was for, only one thing is to be decided.
+        out = {need.about: need for need in merges if need.kind is Kind.NOT_LANDED}
+        asks = {need.ref for need in questions}
+        answered = await answered_tasks(tx, self._board, asks, trees, unsettled, out)
         return [
             *await found.collisions(tx, members, told),
             *found.permissions(self._permissions.pending),
             *await self._runs(tx, now),
             *await work.approval_needs(tx),
-            *merges,
+            *(need for need in merges if need.kind is not Kind.NOT_LANDED),
+            *out.values(),
             *agents,
             *await found.unanswered(tx, members, [need.about for need in agents], self._board, now),
             *await found.tasks(tx, self._board),
-            *await answered_tasks(
-                tx, self._board, {need.ref for need in questions}, self.desk.trees() if self.desk else {}
-            ),
+            *answered,
             *questions,
             *found.silent(self._working(), self._settings.current.room.silent_after_s, now),
             *await work.handoff_needs(tx),
