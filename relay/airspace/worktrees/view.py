@@ -176,8 +176,8 @@ def _row(
 
 
 async def _about(registry: WorktreeRegistry, agent: str, work: Work) -> dict[str, Any] | None:
-    """The request that a branch is about: `{number, text}` (`WorktreeRoom.about`); None: it changes nothing, or nobody
-    knows."""
+    """The request that a branch is about: `{number, text}` (`WorktreeRoom.about`); None: it changes nothing, or that
+    is not known."""
     paths = [name_of(record.last_path) for record in work.records]
     about = await registry.room.about(agent, work.started_at, paths) if paths else None
     return None if about is None else about.as_json()
