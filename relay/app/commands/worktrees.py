@@ -370,7 +370,10 @@ def _row(worktree: dict[str, Any]) -> str:
     place = worktree["path"]
     if worktree["member"]:
         place = f"at {worktree['member']}" + (", which is away" if worktree["away"] else "")
-    rest = "".join(f"\n  {line}" for line in stands_with(worktree))
+    from relay.airspace.worktrees.merging.wording import about_said
+
+    lines = [about_said(worktree["about"])] if worktree.get("about") else []
+    rest = "".join(f"\n  {line}" for line in [*lines, *stands_with(worktree)])
     return f"{worktree['agent']}  {where}  {work}; {stands}; {_merges(worktree)}\n  {place}{rest}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -147,7 +148,11 @@ def test_a_permission_has_its_own_options_and_ends() -> None:
         agent="AVA", title="rm -rf build", tool="Bash", paths=("build",), options=options
     )
     (need,) = permissions([Pending(4, "ab-4", request, 10.0, 40.0)])
-    assert [action.label for action in need.actions] == ["Yes always", "No"]
+    assert need.text == "It asks for permission: rm -rf build in build."
+    runs = replace(request, title="execute a.py", command="npm run\ndeploy `now`")
+    (told,) = permissions([Pending(4, "ab-4", runs, 10.0, 40.0)])
+    assert told.text == "It asks for permission: execute a.py in build: `npm run deploy 'now'`."
+    assert [action.label for action in need.actions] == ["Yes always (as its program keeps it)", "No"]
     assert [action.action.line() for action in need.actions] == ["/allow p4 1", "/deny p4 2"]
     assert (need.id, need.about, need.ends) == ("permission:ab-4", "AVA", 40.0)
     assert commands.parse("/allow p4 1", AGENTS) == actions.Permit("4", "1", allow=True)
