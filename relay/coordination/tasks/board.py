@@ -177,8 +177,8 @@ class Board:
         task = await self.get(tx, number)
         if task.status is Status.BLOCKED:
             (why,) = await why_not.blocked(tx, task)
-            fix = f"Give it then; `/task {task.ref} depends -` lets it wait for none."
-            raise Refusal(f"{task.ref} waits for others: {why['message']}", fix)
+            fix = f"Give it when they are done, or write `/task {task.ref} depends -`: then it depends on nothing."
+            raise Refusal(f"{task.ref} cannot be given yet. {why['message']}", fix)
         transitions.given(task, Given("", 0, ""), now=0.0, fence=0)
         return task
 

@@ -8,7 +8,7 @@ import { inTurn } from "../board/doing";
 import { Editable } from "../board/editable";
 import { Give } from "../board/give";
 import { Work } from "../board/work";
-import { BADGES, givenState, remarks } from "../board/cards";
+import { BADGES, blockedBy, givenState, remarks } from "../board/cards";
 import { roomNow } from "../state/locks";
 import { put } from "../state/landing";
 import { jobs, tasks } from "../state/room";
@@ -121,7 +121,7 @@ function GiveIt({ task }: { task: Task }) {
   }, []);
   const last = task.given?.at(-1);
   const has = task.status === "in_progress" && last !== undefined && last.agent === task.assignee;
-  return <div class="give-it" ref={box} data-testid="give-it"><Give numbers={[task.number]} first={has ? last.agent : ""} again={has} /></div>;
+  return <div class="give-it" ref={box} data-testid="give-it"><Give numbers={[task.number]} first={has ? last.agent : ""} again={has} blocked={blockedBy(task, tasks.value)} /></div>;
 }
 
 export default function TaskPanel() {
