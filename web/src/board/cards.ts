@@ -35,6 +35,7 @@ export function givenState(task: Task, jobs: ReadonlyMap<number, Job>): JobState
 /** What a card says under its title: short pieces, the ones that call for somebody marked. `given`: of `givenState`. */
 export function remarks(task: Task, all: readonly Task[], now: number, given: JobState | null = null): { text: string; tone: "" | "warn" | "bad"; tip?: string }[] {
   const said: ReturnType<typeof remarks> = [];
+  if (task.landed) said.push({ text: `landed as ${task.landed.slice(0, 7)}`, tone: "", tip: "The main branch has what was changed for it." });
   if (given === "done") said.push({ text: `${task.assignee} has answered: is it done?`, tone: "warn", tip: "An answer ends no task. Its agent does, or a person." });
   if (given === "pending") said.push({ text: `waits for ${task.assignee}`, tone: "" });
   // Who had it gave it up: why it is open again.

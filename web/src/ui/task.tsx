@@ -131,7 +131,7 @@ export default function TaskPanel() {
   const live = tasks.value.find((task) => task.number === number);
   const asked = new Set((live?.given ?? []).map((one) => one.message));
   const states = [...jobs.value.values()].filter((job) => asked.has(job.message_id)).map((job) => job.state).join();
-  const seen = `${live?.updated_at} ${live?.status} ${live?.attempts} ${states}`;
+  const seen = `${live?.updated_at} ${live?.status} ${live?.attempts} ${live?.landed} ${states}`;
   useEffect(() => {
     if (number === null) return;
     let gone = false;
@@ -190,7 +190,7 @@ export default function TaskPanel() {
               {whole.history.map((event) => (
                 <li key={event.id}>
                   <time dateTime={event.at} data-tip={full(event.at)}>{ago(event.at, roomNow.value)}</time>
-                  <span>{event.by ? <><Who name={event.by} /> </> : null}{(event.by && DID[event.change]) || event.change.replace(/_/g, " ")}{event.note && <small>{event.note}</small>}</span>
+                  <span>{event.by ? <><Who name={event.by} /> </> : null}{event.by && event.to ? <>gave it to <Who name={event.to} /></> : (event.by && DID[event.change]) || event.change.replace(/_/g, " ")}{event.note && <small>{event.note}</small>}</span>
                 </li>
               ))}
             </ol>
