@@ -31,7 +31,6 @@ from relay.model import Refusal, references
 from relay.model.ports import BoardTask
 from relay.store.ports import Tx
 
-
 #: By the id of a task, the commit of its merge, and when.
 Landed = Callable[[Tx, Sequence[BoardTask]], Awaitable[Mapping[str, tuple[str, float]]]]
 

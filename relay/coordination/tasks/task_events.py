@@ -269,7 +269,8 @@ def _state(task: Task) -> object:
 
 async def story(tx: Tx, task: Task) -> Mapping[str, Any]:
     """TASK with `input_data`, `result`, `error_message` and `history`: `[{id, at, by, change, to, status,
-    note}]`, oldest first; `to`: whom it was given. `more`: what happened before the part of the log that is looked through is not in it."""
+    note}]`, oldest first; `to`: whom it was given. `more`: what happened before the part of the
+    log that is looked through is not in it."""
     # So an event holds the task itself; the event of a task that needs it names it otherwise.
     entries = await events.about(tx, f'"id":{dumps(task.id)}', types=sorted(TASK_EVENTS))
     history = [step for event in reversed(entries) if (step := _step(event, task.id)) is not None]

@@ -52,7 +52,7 @@ function Suggestion({ comment, acts }: { comment: SentComment; acts: Acts }) {
 }
 
 export function SentCard({ comment, acts }: { comment: SentComment; acts: Acts }) {
-  const outdated = comment.stands === null && !comment.applied;
+  const outdated = comment.stands === null && !comment.applied && !comment.open;
   return (
     <article class={`rv-card ${outdated ? "rv-outdated" : ""}`} data-testid="sent-comment" data-id={comment.id} aria-label={`Comment ${comment.id} of ${comment.by}`}>
       <header>
