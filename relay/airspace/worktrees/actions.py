@@ -278,6 +278,7 @@ class WorktreeActions:
             details = {"kept": gone.kept, "files": gone.files}
             change = WorktreeChange(DISCARDED, worktree.name, gone.branch, by, text, gone.main, details)
             await self._record(worktree, change)
+        await self._registry.refresh()  # who looks next sees that it is gone
         return {"success": True, "reason": text, "kept": gone.kept, "commit": gone.main}
 
     async def _check_discard(self, worktree: TrackedWorktree) -> None:
@@ -287,7 +288,7 @@ class WorktreeActions:
 
     async def take_back(self, agent: str, by: str, commit: str) -> dict[str, Any]:
         """Take back the merge of an agent's work: `commit` is the main branch's commit of it. Its branch has the work
-        again where it is idle. Raises Refusal, and then nothing changed."""
+        again where it is idle; whose turn runs keeps its files. Raises Refusal, and then nothing changed."""
         worktree = self.own(agent, "taken back", working=True)
         async with self._registry.exclusive, worktree.lock:
             with _refusing("git could not take it back"):
@@ -298,8 +299,7 @@ class WorktreeActions:
                     fix = "`git log --merges` lists the merges."
                     raise Refusal(f"There is no commit {commit[:40]}.", fix)
                 merger, source = await self._branch_updates.merger(worktree)
-                works = worktree.name in registry.turn_trees
-                source = replace(source, own=not works)  # whose turn runs keeps its files
+                source = replace(source, own=not (works := worktree.name in registry.turn_trees))
                 taking = MergeTakeBack(registry.main, registry.lifecycle, registry.scratch, merger)
                 done = await taking.take_back(source, wanted, by)
             where = f"{worktree.branch} has it again" if done.again else f"it is kept in `{done.kept}`"
