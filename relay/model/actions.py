@@ -34,7 +34,16 @@ from relay.model.orders.board import (
     Status,
     Undo,
 )
-from relay.model.orders.entries import DeleteMessage, EditMessage, OnEntries, Pin, ShowPins, ShowThread, Unpin
+from relay.model.orders.entries import (
+    DeleteMessage,
+    EditMessage,
+    OnEntries,
+    Pin,
+    Reply,
+    ShowPins,
+    ShowThread,
+    Unpin,
+)
 from relay.model.orders.needs import (
     MarkAdvisory,
     Needing,
