@@ -58,6 +58,7 @@ from relay.model.orders.verification import (
     Approve,
     Land,
     Reject,
+    RequireLanding,
     ShowLanding,
     TakeFromQueue,
     Verify,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         HandOn,
         Recall,
         Remember,
+        RequireLanding,
         RunPipeline,
     )
     from relay.model.guards import HeldPath
@@ -310,7 +311,7 @@ class AgentConfig(Protocol):
 class LandingConfig(Protocol):
     """What config.json says of landing."""
 
-    async def require_landing(self, required: bool, *, by: str) -> dict[str, Any]:
+    async def require_landing(self, action: RequireLanding, *, by: str) -> dict[str, Any]:
         """Write whether agents' branches land by the queue only, and take it over: `{success}`. Raises Refusal."""
         ...
 

@@ -34,6 +34,7 @@ GUARDED = (
     | actions.Reject
     | actions.RaiseBudget
     | actions.SetAgent
+    | actions.RequireLanding
     | actions.MarkAdvisory
     | actions.PutOff
     | actions.MarkReviewed
@@ -66,6 +67,7 @@ OUTSIDE = (
     | actions.Resolve
     | actions.RaiseBudget
     | actions.SetAgent
+    | actions.RequireLanding
     | actions.MarkAdvisory
     | actions.ShowSince
     | actions.ShowReview
