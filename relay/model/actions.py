@@ -384,6 +384,17 @@ class Forget(Action, word="/forget"):
     memory: int | str
 
 
+@dataclass(frozen=True)
+class JudgeMemory(Action, word="/useful"):
+    """Say whether this memory (its room number) helped: the last word of each counts."""
+
+    memory: int
+    useful: bool = True
+
+    def line(self) -> str:
+        return f"{self.word} {references.memory(self.memory)}{'' if self.useful else ' no'}"
+
+
 def _how(action: Rewind | UndoRewind | RedoRewind) -> str:
     return " partial" * action.partial + " preview" * action.preview
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         ForceRelease,
         Forget,
         HandOn,
+        JudgeMemory,
         Recall,
         Remember,
         RequireLanding,
@@ -343,9 +344,15 @@ class Remembered(Protocol):
         ...
 
     async def carry_out(
-        self, tx: Any, action: Remember | Decide | Forget, *, by: str, message: Message, cause: Sequence[str]
+        self,
+        tx: Any,
+        action: Remember | Decide | Forget | JudgeMemory,
+        *,
+        by: str,
+        message: Message,
+        cause: Sequence[str],
     ) -> str:
-        """Keep or forget what a person orders in this message; gives the room's answer. Runs in the caller's
+        """Keep, forget or judge what a person orders in this message; gives the room's answer. Runs in the caller's
         transaction. Raises Refusal, with nothing changed."""
         ...
 

@@ -23,6 +23,7 @@ GUARDED = (
     | actions.Remember
     | actions.Decide
     | actions.Forget
+    | actions.JudgeMemory
     | actions.Resolve
     | actions.Explore
     | actions.TakeVariant
