@@ -370,7 +370,10 @@ def _row(worktree: dict[str, Any]) -> str:
     place = worktree["path"]
     if worktree["member"]:
         place = f"at {worktree['member']}" + (", which is away" if worktree["away"] else "")
-    rest = "".join(f"\n  {line}" for line in stands_with(worktree))
+    from relay.airspace.worktrees.merging.wording import about_said
+
+    lines = [about_said(worktree["about"])] if worktree.get("about") else []
+    rest = "".join(f"\n  {line}" for line in [*lines, *stands_with(worktree)])
     return f"{worktree['agent']}  {where}  {work}; {stands}; {_merges(worktree)}\n  {place}{rest}"
 
 
@@ -422,5 +425,8 @@ def _turn(number: int, entry: dict[str, Any]) -> str:
     first = f" (first it has to {entry['first']})" if entry["first"] else ""
     if entry["failed"]:
         first += f" (last: its tests failed, {entry['failed']})"
+    if entry["undoes"]:
+        hit = entry["undoes"][0]
+        first += f" (last: it would undo what {hit['agent']} landed in {hit['path']})"
     hits = [f"sets {hit['agent']} back in {', '.join(hit['paths'])}" for hit in entry["sets_back"]]
     return f"{number}. {entry['agent']}{first}" + (f": {'; '.join(hits)}" if hits else "")

@@ -42,6 +42,7 @@ from relay.app.review.suggestions import Suggestions
 from relay.app.runtime.instance import InstanceRecord
 from relay.app.runtime.room_token import RoomToken
 from relay.app.tasks.given_tasks import GivenTasks
+from relay.app.tasks.landed import landed
 from relay.app.verification.metrics.gauges import MetricGauges
 from relay.app.verification.parts import VerificationParts
 from relay.app.wiring.conflicts.conflict_log import ConflictLog
@@ -128,7 +129,7 @@ class Parts:
             changes=RepoChanges(now.repo, self.worktrees.registry),
             checkouts=self.worktrees,
         )
-        self.board = board = Board(claims=services.work.claims)
+        self.board = board = Board(claims=services.work.claims, landed=landed)
         self.given_tasks = GivenTasks(store, board)
         self.airspace = AirspaceParts(
             store,

@@ -39,7 +39,7 @@ async def test_a_red_main_stays_red_until_its_tests_pass(open_place: Open) -> No
         await place.queue.step()
         for one in await place.store.read(verifications.open_verifications):
             await place.verifier.finished(one.number)
-        needs, _ = await place.store.read(lambda tx: merge_needs(tx, AGENTS, 1.0))
+        needs, *_ = await place.store.read(lambda tx: merge_needs(tx, AGENTS, 1.0))
         found = [need for need in needs if need.kind is Kind.MAIN_FAILS]
         return (found[0].id, found[0].ref) if found else None
 
