@@ -58,6 +58,7 @@ from relay.model.orders.verification import (
     Approve,
     Land,
     Reject,
+    RequireLanding,
     ShowLanding,
     TakeFromQueue,
     Verify,
@@ -381,6 +382,17 @@ class Forget(Action, word="/forget"):
     """Tell this memory (its room number) or this entry of the knowledge (its id) to nobody any more."""
 
     memory: int | str
+
+
+@dataclass(frozen=True)
+class JudgeMemory(Action, word="/useful"):
+    """Say whether this memory (its room number) helped: the last word of each counts."""
+
+    memory: int
+    useful: bool = True
+
+    def line(self) -> str:
+        return f"{self.word} {references.memory(self.memory)}{'' if self.useful else ' no'}"
 
 
 def _how(action: Rewind | UndoRewind | RedoRewind) -> str:

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
         ForceRelease,
         Forget,
         HandOn,
+        JudgeMemory,
         Recall,
         Remember,
+        RequireLanding,
         RunPipeline,
     )
     from relay.model.guards import HeldPath
@@ -314,7 +316,7 @@ class AgentConfig(Protocol):
 class LandingConfig(Protocol):
     """What config.json says of landing."""
 
-    async def require_landing(self, required: bool, *, by: str) -> dict[str, Any]:
+    async def require_landing(self, action: RequireLanding, *, by: str) -> dict[str, Any]:
         """Write whether agents' branches land by the queue only, and take it over: `{success}`. Raises Refusal."""
         ...
 
@@ -346,9 +348,15 @@ class Remembered(Protocol):
         ...
 
     async def carry_out(
-        self, tx: Any, action: Remember | Decide | Forget, *, by: str, message: Message, cause: Sequence[str]
+        self,
+        tx: Any,
+        action: Remember | Decide | Forget | JudgeMemory,
+        *,
+        by: str,
+        message: Message,
+        cause: Sequence[str],
     ) -> str:
-        """Keep or forget what a person orders in this message; gives the room's answer. Runs in the caller's
+        """Keep, forget or judge what a person orders in this message; gives the room's answer. Runs in the caller's
         transaction. Raises Refusal, with nothing changed."""
         ...
 

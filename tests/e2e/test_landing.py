@@ -208,6 +208,22 @@ async def test_landing_may_be_required(open_room: Open) -> None:
     await room.until_said("not tested")
     assert json.loads((room.folder / "config.json").read_text())["landing"] == {"required": True}
 
+    async def required() -> bool:
+        return bool((await room.get("/api/landing"))["required"])
+
+    # As a person types it, and from a shell; a line that proves nobody changes nothing.
+    room.echo("[bob] /landing required off")
+    forged = await room.until_said("^/landing required off$", speaker="bob")
+    assert "lifts a guard" in (await room.reply_to(forged["id"], "RELAY"))["body"] and await required()
+    posted = await room.post("/landing required off")
+    assert (await room.reply_to(posted["id"], "RELAY"))["body"] == "`/landing required on` takes it back."
+    await room.until_said("or are merged directly \\(ann set it\\)")
+    assert not await required()
+    ran = await room.relay("land", "--required", "on", "--name", "bea")
+    assert ran.code == 0 and await required(), ran.all
+    await room.until_said("by the landing queue only \\(bea set it\\)")
+    assert (await room.relay("land", "AVA", "--required", "on")).code == 2
+
 
 async def test_killed_while_ten_are_verified(open_room: Open) -> None:
     """They end or run again: none is lost or doubled, and no process stays."""

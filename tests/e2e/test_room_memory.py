@@ -94,6 +94,11 @@ async def test_what_was_said_on_monday_reaches_who_needs_it_on_thursday(open_roo
         path = f"/api/messages/{answer['id']}/memories?name={name}"
         (memory,) = (await one.get(path))["memories"]
         assert memory["feedback"] == {"useful": 1, "useless": 0, "mine": mine}
+    said = "ann says that r1 did not help: 1 say that it helped, 1 that it did not."
+    assert await command(one, "/useful r1 no") == said
+    (memory,) = (await one.get(f"/api/messages/{answer['id']}/memories?name=ann"))["memories"]
+    assert memory["feedback"] == {"useful": 1, "useless": 1, "mine": False}
+    assert "r99" in await command(one, "/useful r99")
     # The agent is not told it again in this conversation.
     await ask(one, "THURSDAY", "and does the scheduler test mock the clock now")
     assert LESSON not in prompts(one, "thursday")[1]

@@ -20,6 +20,7 @@ from relay.config import loading
 from relay.config.loading import ConfigError
 from relay.config.settings import LIVE, LiveSettings, Settings
 from relay.model import Fault, Refusal
+from relay.model.actions import RequireLanding
 
 log = structlog.get_logger(__name__)
 #: Seconds between two looks whether the file was changed.
@@ -79,11 +80,15 @@ class Reload:
             partial(loading.update_agent, self._settings.current.path, agent, changes), agent
         )
 
-    async def require_landing(self, required: bool, *, by: str) -> dict[str, Any]:
+    async def require_landing(self, action: RequireLanding, *, by: str) -> dict[str, Any]:
         """Write whether agents' branches land by the queue only, and say so in the room. Raises Refusal."""
         path = self._settings.current.path
-        done = await self._write(partial(loading.update_section, path, "landing", {"required": required}))
-        how = "by the landing queue only" if required else "by the landing queue, or are merged directly"
+        done = await self._write(
+            partial(loading.update_section, path, "landing", {"required": action.required})
+        )
+        how = (
+            "by the landing queue only" if action.required else "by the landing queue, or are merged directly"
+        )
         await self._parts.notice(f"Agents' branches now land {how} ({by} set it).")
         return done
 

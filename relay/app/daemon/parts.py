@@ -282,7 +282,10 @@ class Parts:
             MemoryActions(store, hop_decay=lambda: settings.current.memory.hop_decay),
             outside={
                 **dict.fromkeys((actions.Resolve, *get_args(actions.OnBranch)), self.conflict_service),
-                **dict.fromkeys((actions.RaiseBudget, actions.SetAgent), ConfigOrders(self.reload)),
+                **dict.fromkeys(
+                    (actions.RaiseBudget, actions.SetAgent, actions.RequireLanding),
+                    ConfigOrders(self.reload, self.reload),
+                ),
                 actions.MarkAdvisory: AdvisoryMarks(store, self.airspace.live),
                 actions.ShowSince: SinceOrders(store, self.needs, clock),
                 **dict.fromkeys(REVIEWING, self.reviews),

@@ -1,23 +1,30 @@
-"""`/budget` and `/agent`: what people write into the configuration from the room."""
+"""`/budget`, `/agent` and `/landing`: what people write into the configuration from the room."""
 
 from __future__ import annotations
 
 from relay.model import AgentConfig, Fault, Refusal
-from relay.model.actions import RaiseBudget, SetAgent
+from relay.model.actions import RaiseBudget, RequireLanding, SetAgent
+from relay.model.ports import LandingConfig
 from relay.room.dispatch.permissions import code_span
 
 
 class ConfigOrders:
     """`relay.model.ports.Timeline`, of the configuration. Twice the same order is the same file."""
 
-    def __init__(self, config: AgentConfig) -> None:
-        self._config = config
+    def __init__(self, config: AgentConfig, landing: LandingConfig) -> None:
+        self._config, self._landing = config, landing
 
-    async def carry_out(self, action: RaiseBudget | SetAgent, *, by: str, source_key: str) -> str:
+    async def carry_out(
+        self, action: RaiseBudget | SetAgent | RequireLanding, *, by: str, source_key: str
+    ) -> str:
         """Raises Refusal."""
         if isinstance(action, SetAgent):
             await self._config.set_agent(action.agent, action.changes)
             return action.said(by)
+        if isinstance(action, RequireLanding):
+            await self._landing.require_landing(action, by=by)
+            back = RequireLanding(not action.required).line()
+            return f"`{back}` takes it back."
         limit: float = action.limit
         if action.what != "usd_per_day":
             if limit != int(limit):

@@ -48,6 +48,16 @@ class TakeFromQueue(Verifying, word="/land"):
 
 
 @dataclass(frozen=True)
+class RequireLanding(Action, word="/landing"):
+    """Whether agents' branches land by the queue only."""
+
+    required: bool
+
+    def line(self) -> str:
+        return f"{self.word} required {'on' if self.required else 'off'}"
+
+
+@dataclass(frozen=True)
 class Verify(Verifying, word="/verify"):
     """Verify something anew (`verification` is its room number), or the work of `agent` as it stands."""
 

@@ -23,6 +23,7 @@ GUARDED = (
     | actions.Remember
     | actions.Decide
     | actions.Forget
+    | actions.JudgeMemory
     | actions.Resolve
     | actions.Explore
     | actions.TakeVariant
@@ -34,6 +35,7 @@ GUARDED = (
     | actions.Reject
     | actions.RaiseBudget
     | actions.SetAgent
+    | actions.RequireLanding
     | actions.MarkAdvisory
     | actions.PutOff
     | actions.MarkReviewed
@@ -66,6 +68,7 @@ OUTSIDE = (
     | actions.Resolve
     | actions.RaiseBudget
     | actions.SetAgent
+    | actions.RequireLanding
     | actions.MarkAdvisory
     | actions.ShowSince
     | actions.ShowReview

@@ -176,7 +176,7 @@ class ActionHandlers:
                 return Result(await self._handoffs.hand_on(tx, action, by=order.by, cause=order.cause))
             case actions.AnswerHandoff():
                 return Result(await self._handoffs.answer(tx, action, by=order.by, cause=order.cause))
-            case actions.Remember() | actions.Decide() | actions.Forget():
+            case actions.Remember() | actions.Decide() | actions.Forget() | actions.JudgeMemory():
                 by, message, cause = order.by, order.message, order.cause
                 carry_out = self._remembered().carry_out
                 return Result(await carry_out(tx, action, by=by, message=message, cause=cause))

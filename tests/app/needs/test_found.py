@@ -47,6 +47,8 @@ ACTIONS = (
     actions.SetAgent("AVA", enabled=True),
     actions.MarkAdvisory("m12", "noise"),
     actions.MarkAdvisory("m12", None),
+    actions.RequireLanding(True),
+    actions.RequireLanding(False),
     actions.GiveUpMerge("AVA"),
     actions.GiveUpMerge("AVA", settle=True),
 )
@@ -77,6 +79,9 @@ def test_what_a_button_orders_is_what_its_command_means(action: actions.Action) 
         "/agent @AVA model a model b",
         "/agent @AVA fast",
         "/agent @NOBODY off",
+        "/landing",
+        "/landing on",
+        "/landing required maybe",
         "/mark",
         "/mark m12",
         "/mark m12 bad",

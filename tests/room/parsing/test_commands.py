@@ -27,6 +27,7 @@ from relay.model.actions import (
     GoFirst,
     HandoffAnswer,
     HandOn,
+    JudgeMemory,
     MakeCheckpoint,
     MarkReviewed,
     MoveAll,
@@ -171,6 +172,8 @@ PENDING, DOING, DONE = Status
         ("/decide use PostgreSQL", Decide("use PostgreSQL")),
         ("/decide use PostgreSQL  Because\ntwo hosts write", Decide("use PostgreSQL", "two hosts write")),
         ("/forget r14", Forget(14)),
+        ("/useful r14", JudgeMemory(14)),
+        ("/useful #14 no", JudgeMemory(14, useful=False)),
         ("/forget #14.", Forget(14)),
         ("/forget K1A2B3C4D.", Forget("k1a2b3c4d")),
         ("/forget # 14", Forget(14)),
@@ -410,6 +413,7 @@ _actions: st.SearchStrategy[Action] = st.one_of(
     st.builds(Remember, _words),
     st.builds(Decide, _reasonless, st.none() | _words),
     st.builds(Forget, _numbers | st.just("k1a2b3c4d")),
+    st.builds(JudgeMemory, _numbers, st.booleans()),
     st.builds(MakeCheckpoint, _unquoted, st.none() | st.sampled_from(AGENTS)),
 )
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from relay.access.git_person import git_person
 from relay.app.runtime import instance
-from relay.app.runtime.daemon_requests import agents_key
+from relay.app.runtime.daemon_requests import agents_key, asked
 from relay.base.durations import since
 from relay.base.terminal_text import fail, indented, safe
 from relay.config.command_line import command
@@ -46,11 +46,15 @@ def main(words: Sequence[str]) -> int:
         return fail("--cancel takes one AGENT", 2)
     if args.dry_run and args.cancel:
         return fail("--dry-run and --cancel do not go together", 2)
+    if args.required and (args.all or args.agents or args.cancel or args.dry_run):
+        return fail("--required stands alone: it lands nothing", 2)
     if agents_key():
         return fail(
             "an agent lands its own branch with the tool `land`, or `complete_work` with land: true", 1
         )
     settings = load_for_command(find(args.config))
+    if args.required is not None:
+        return _require(settings, args)
     try:
         return asyncio.run(_run(settings, args))
     except (Refusal, StoreError) as error:
@@ -68,11 +72,29 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--squash", action="store_true", help="each as one commit, without a merge commit")
     parser.add_argument("--dry-run", action="store_true", help="say what would land, and land nothing")
     parser.add_argument("--cancel", action="store_true", help="take the AGENT's branch out of the queue")
+    parser.add_argument(
+        "--required",
+        choices=["on", "off"],
+        help="on: agents' branches land by the queue only; off: they may be merged directly, too (config.json, by "
+        "the running room)",
+    )
     parser.add_argument("--no-wait", action="store_true", help="ask, and leave the rest to the running room")
     parser.add_argument("--name", help="your name in the room (the one that git has for you)")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     add_config_option(parser)
     return parser
+
+
+def _require(settings: Settings, args: argparse.Namespace) -> int:
+    """As `/landing required` in the room."""
+    by, body = (
+        args.name or git_person(settings.repo, settings.agent_names),
+        {"required": args.required == "on"},
+    )
+    done = asked(settings, "/api/landing", person=by, body=body, as_json=args.json, method="PATCH")
+    how = "by the queue only" if body["required"] else "by the queue, or are merged directly"
+    print(json.dumps(done) if args.json else f"Agents' branches now land {how}.")
+    return 0
 
 
 async def _run(settings: Settings, args: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""The room's `/recall`, `/remember`, `/decide` and `/forget`, and what the room answers to them.
+"""The room's `/recall`, `/remember`, `/decide`, `/forget` and `/useful`, and what the room answers to them.
 
 Invariant: what is remembered stands in an answer as a quotation, so no line of it passes for the room's own; what a
 person orders is kept, or forgotten, in the transaction of the answer, and what that ends or lets hold again is taken
@@ -12,6 +12,7 @@ from dataclasses import replace
 from functools import partial
 
 from relay.app.wiring.memory.recalled import MOST_AUTHOR, quote_of, recalled
+from relay.memory.episodic.feedback import give_feedback
 from relay.memory.episodic.forgetting import forget
 from relay.memory.episodic.keeping import NewMemory, keep
 from relay.memory.episodic.recalling import HOP_DECAY, of_number
@@ -27,7 +28,7 @@ from relay.memory.knowledge.recording import record
 from relay.memory.knowledge.service import with_ended
 from relay.memory.prompt import cut, on_one_line
 from relay.model import Caller, Message, Refusal, references
-from relay.model.actions import Decide, Forget, Recall, Remember
+from relay.model.actions import Decide, Forget, JudgeMemory, Recall, Remember
 from relay.model.names import STEWARD, listed
 from relay.model.references import Thing
 from relay.room.journal import ledger
@@ -72,9 +73,15 @@ class MemoryActions:
         return "\n\n".join([f"{first}:", *(quote_of(each).line() for each in found), TAKE_BACK])
 
     async def carry_out(
-        self, tx: Tx, action: Remember | Decide | Forget, *, by: str, message: Message, cause: Sequence[str]
+        self,
+        tx: Tx,
+        action: Remember | Decide | Forget | JudgeMemory,
+        *,
+        by: str,
+        message: Message,
+        cause: Sequence[str],
     ) -> str:
-        """Keep or forget what a person orders; the room's answer. Raises Refusal."""
+        """Keep, forget or judge what a person orders; the room's answer. Raises Refusal."""
         match action:
             case Remember(text):
                 kept = await self._keep(tx, Experience("note", text), by, cause)
@@ -87,6 +94,12 @@ class MemoryActions:
                 named = await _named(tx, await ended_by(tx, recorded)) if await take_in_now(tx) else UNKNOWN
                 ends = f" It ends {named}." if named else ""
                 return f"Decided, and remembered as {kept}.{ends} `/forget {kept}` takes it back."
+            case JudgeMemory(number, useful):
+                name, person = references.memory(number), Caller(by, ledger.ROOM, person=True)
+                said = await give_feedback(tx, person, name, useful)
+                judged = "helped" if useful else "did not help"
+                counted = f"{said['useful']} say that it helped, {said['useless']} that it did not"
+                return f"{by} says that {name} {judged}: {counted}."
             case Forget(memory):
                 name = memory if isinstance(memory, str) else references.memory(memory)
                 person = Caller(by, ledger.ROOM, person=True)

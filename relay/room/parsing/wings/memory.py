@@ -1,4 +1,4 @@
-"""`/recall`, `/remember`, `/decide` and `/forget`: from what a person types to an action.
+"""`/recall`, `/remember`, `/decide`, `/forget` and `/useful`: from what a person types to an action.
 
 Invariant: the text is kept as it was typed, its lines too. Pure.
 """
@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from relay.model import references
-from relay.model.actions import Action, Decide, Forget, Recall, Remember
+from relay.model.actions import Action, Decide, Forget, JudgeMemory, Recall, Remember
 from relay.model.references import Thing
 from relay.room.parsing.arguments import Command, WrongArguments, number_of
 
@@ -46,6 +46,13 @@ def parse_forget(rest: str, _agents: Sequence[str]) -> Action:
     return Forget(number_of(" ".join(rest.split()).replace("# ", "#"), Thing.MEMORY))
 
 
+def parse_useful(rest: str, _agents: Sequence[str]) -> Action:
+    """`r<number>`, with `no` behind it: it did not help. Raises WrongArguments."""
+    words = rest.replace("# ", "#").split()
+    useful = len(words) < 2 or words[-1].lower().rstrip(".!") != "no"
+    return JudgeMemory(number_of(" ".join(words if useful else words[:-1]), Thing.MEMORY), useful)
+
+
 def _text(rest: str, missing: str) -> str:
     text = rest.strip()
     if not text:
@@ -79,5 +86,11 @@ COMMANDS = (
         "tell it to nobody any more (its number or id is in `/recall`, and in what an agent was given)",
         "/forget r14",
         parse_forget,
+    ),
+    Command(
+        "/useful r<number> [no]",
+        "say that what is remembered helped (`no`: that it did not): it moves its place for everybody",
+        "/useful r14",
+        parse_useful,
     ),
 )

@@ -1,4 +1,4 @@
-"""`/land`, `/verify`, `/approve` and `/reject`: from what a person types to an action.
+"""`/land`, `/landing`, `/verify`, `/approve` and `/reject`: from what a person types to an action.
 
 Pure.
 """
@@ -32,6 +32,14 @@ def land(rest: str, agents: Sequence[str]) -> Action:
             raise WrongArguments("Say whose branch to take out of the queue, one at a time.")
         return actions.TakeFromQueue(chosen[0])
     return actions.Land(agents_of(rest, agents), squash=squash)
+
+
+def landing(rest: str, _agents: Sequence[str]) -> Action:
+    """Raises WrongArguments."""
+    words = rest.lower().rstrip(" .!").split()
+    if len(words) != 2 or words[0] != "required" or words[1] not in ("on", "off"):
+        raise WrongArguments("Say `required on` or `required off`.")
+    return actions.RequireLanding(words[1] == "on")
 
 
 def verify(rest: str, agents: Sequence[str]) -> Action:
@@ -70,6 +78,12 @@ COMMANDS = (
         "land agents' branches on the main branch by the queue, which tests them together; alone it shows the queue",
         "/land @CODEX",
         land,
+    ),
+    Command(
+        "/landing required on | off",
+        "let agents' branches land by the queue only, or be merged directly, too",
+        "/landing required on",
+        landing,
     ),
     Command(
         "/verify v<number> | @AGENT",

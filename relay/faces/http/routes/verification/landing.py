@@ -12,7 +12,7 @@ from relay.faces.http.requests.parsing import Body, Query, bad
 from relay.faces.http.requests.reader import RequestReader, only_person
 from relay.faces.http.routes.worktrees import is_squash
 from relay.faces.landing import LandingView
-from relay.model.actions import Action, Land, TakeFromQueue
+from relay.model.actions import Action, Land, RequireLanding, TakeFromQueue
 from relay.model.ports import LandingConfig
 from relay.room.person_actions import PersonActions
 
@@ -66,8 +66,8 @@ class LandingRoutes:
         """`{name?, required: true|false}` -> `{success}`: whether agents' branches land by the queue only."""
         only_person(request, "orders that", "Ask a person.")
         body = await self._reader.body(request, "required")
-        by, required = self._reader.speaker(request, body), body.flag("required")
-        return answer(await self._config.require_landing(required, by=by))
+        by, action = self._reader.speaker(request, body), RequireLanding(body.flag("required"))
+        return answer(await self._config.require_landing(action, by=by))
 
     async def _order(self, request: web.Request, body: Body, action: Action) -> web.Response:
         only_person(request, "orders that", "Ask a person.")
