@@ -23,6 +23,9 @@ from relay.room.journal.values import Frame, Job, JobState, Page
 from relay.room.journal.visitors import reached, visitors
 from relay.store.ports import Row, Store, Tx
 
+#: Tasks that somebody has, of which the first screen tells.
+MOST_CLAIMED = 60
+
 
 class Reader:
     """Answers every question about the room. Nothing here writes."""
@@ -139,6 +142,17 @@ class Reader:
 
         return await self._store.read(work)
 
+    async def claimed(self) -> dict[str, Any]:
+        """Of the board what the first screen shows: `{tasks, board: {open, last}}`, `tasks` what somebody has now, by
+        number and MOST_CLAIMED at most, `board` what is counted of all of it."""
+
+        async def work(tx: Tx) -> dict[str, Any]:
+            had = [task.as_listed() for task in await self._board.in_hand(tx)]
+            shown = [task for task in had if task["status"] == "in_progress"]
+            return {"tasks": shown[:MOST_CLAIMED], "board": await self._board.counts(tx)}
+
+        return await self._store.read(work)
+
     async def undoable(self) -> str:
         """What the board's undo takes back now, in one sentence. Empty: there is nothing."""
         return await self._store.read(self._board.undoable)
@@ -212,17 +226,18 @@ class Reader:
                 yield frames
 
     async def _changed_tasks(self, task_events: Sequence[Event]) -> dict[str, Any]:
-        """The tasks of these events as they are now, and the ids of those that left the board."""
+        """The tasks of these events as they are now, the ids of those that left the board, and its counts."""
         ids = list(
             dict.fromkeys(task["after"]["id"] for event in task_events for task in event.outputs["tasks"])
         )
 
-        async def work(tx: Tx) -> list[dict[str, Any]]:
-            return [task.as_listed() for task in await self._board.among(tx, ids)]
+        async def work(tx: Tx) -> dict[str, Any]:
+            changed = [task.as_listed() for task in await self._board.among(tx, ids)]
+            gone = set(ids) - {task["id"] for task in changed}
+            counts = await self._board.counts(tx)
+            return {"changed": changed, "gone": [id for id in ids if id in gone], "board": counts}
 
-        changed = await self._store.read(work)
-        on_board = {task["id"] for task in changed}
-        return {"changed": changed, "gone": [id for id in ids if id not in on_board]}
+        return await self._store.read(work)
 
 
 def _asked(message: Row | None) -> dict[str, Any] | None:

@@ -1,8 +1,8 @@
 """The page's first load and its room: `python -m scripts.bench.room_view`, a daemon with 10,000 entries in Chromium.
 
-The first load is what the browser got over the network, with the headers, until the page is live and still: as the
-daemon served it, to a browser that had nothing of it. The room is then scrolled from its end into its past and back,
-by gestures of a wheel, and a trace of the browser (`timeline_view`) says how much script each frame took. It is the
+The board of the room has 200 tasks. The first load is what the browser got over the network, with the headers, until
+the page is live and still: as the daemon served it, to a browser that had nothing of it. The room is
+then scrolled from its end into its past and back, by gestures of a wheel, and a trace of the browser (`timeline_view`) says how much script each frame took. It is the
 processor's time of the page's main thread. Then somebody writes 200 messages within 10 seconds while it is looked at:
 a long task is one of the page's main thread that takes over 50 ms of the processor. What the page holds of memory is
 read after a garbage collection. The page must have been built. It needs the browser of `scripts/test.sh`.
@@ -42,6 +42,8 @@ SWIPES, SWIPE_PX, SPEED = 10, 40_000, 20_000
 FIRST_MS = 1000.0
 #: Messages of the burst, and the seconds in which they are written.
 BURST, BURST_S = 200, 10.0
+#: Tasks of the board: the first load has no more of them than somebody works on.
+BOARD = 200
 #: MB of 1000 x 1000 bytes that the page's script may hold, however much was read or came.
 MOST_MB = 25.0
 #: When the entry of a number is drawn: the first frame that has it, in milliseconds from the navigation's start.
@@ -100,7 +102,12 @@ async def look(daemon: Daemon, entries: int) -> list[Figure]:
         signed = await context.request.post(f"{url}/api/sign-in", data={"key": daemon.token})
         if not signed.ok:
             raise RuntimeError(await signed.text())
-        page, figures = await first_load(context, url, entries)
+        for number in range(BOARD):
+            task = {"name": "ann", "title": f"Task {number}", "description": BODIES[number % len(BODIES)]}
+            made = await context.request.post(f"{url}/api/tasks", data=task)
+            if not made.ok:
+                raise RuntimeError(await made.text())
+        page, figures = await first_load(context, url, daemon.ask(MAX_NUMBER))
         line = await context.new_cdp_session(page)
         figures += await held(page, line, "after the first load")
         figures += await scrolled(browser, page, line, entries)
@@ -140,7 +147,7 @@ async def first_load(context: BrowserContext, url: str, entries: int) -> tuple[P
         raise RuntimeError(f"of the page nothing was seen of {sorted(lacking)}")
     parts = ", ".join(f"{kind} {size / 1000:.1f}" for kind, size in got.most_common())
     whole = single("first load", got.total() / 1000, "kB", limits=at_most(value=MOST_KB), note=parts)
-    note = f"{entries:,} entries, nothing in the browser's cache"
+    note = f"{entries:,} entries, {BOARD} tasks, nothing in the browser's cache"
     return page, [
         whole,
         single("newest entry drawn", newest, "ms", limits=at_most(value=FIRST_MS), note=note),

@@ -38,7 +38,7 @@ async def answered_tasks(
     agent is at work again, unless on another task. `questions`: answers (`m17`) of which another need says that they
     ask something; `trees`: of `present.of_work`."""
     found, at_work = [], await _at_work(tx)
-    for task in await board.list(tx):
+    for task in await board.in_hand(tx):
         if task.given_to is None:
             continue
         message, _, agent = task.given[-1]

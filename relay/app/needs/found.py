@@ -239,7 +239,7 @@ def _many(name: str, missed: Sequence[tuple[Job, Message]]) -> Need:
 async def tasks(tx: Tx, board: Board) -> list[Need]:
     """Tasks of the board that nobody tries any more."""
     found = []
-    for task in [task.as_json() for task in await board.list(tx)]:
+    for task in [task.as_json() for task in await board.in_hand(tx)]:
         if task.get("badge") not in ("failed", "dead"):
             continue
         number, reference = task["number"], references.task(task["number"])

@@ -1,8 +1,9 @@
 /** What one has to know of a branch before it lands, in one line; every fact as the room, or the side bar, has it. */
 
+import { useEffect } from "preact/hooks";
 import { standing, turnAsked } from "../state/glance";
 import { needs } from "../state/needs";
-import { agents, tasks } from "../state/room";
+import { agents, readBoard, tasks } from "../state/room";
 import { usage } from "../state/usage";
 import { follow, show, taskOpen } from "../state/view";
 import { ref } from "../text/reference";
@@ -25,6 +26,7 @@ function About({ agent }: { agent: string }) {
 }
 
 export function BranchLine({ agent }: { agent: string }) {
+  useEffect(() => { readBoard().catch(() => undefined); }, []);
   const how = standing(agent);
   const used = usage.value?.agents[agent];
   return (
