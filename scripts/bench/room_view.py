@@ -1,11 +1,12 @@
 """The page's first load and its room: `python -m scripts.bench.room_view`, a daemon with 10,000 entries in Chromium.
 
 The board of the room has 200 tasks. The first load is what the browser got over the network, with the headers, until
-the page is live and still: as the daemon served it, to a browser that had nothing of it. The room is
-then scrolled from its end into its past and back, by gestures of a wheel, and a trace of the browser (`timeline_view`) says how much script each frame took. It is the
-processor's time of the page's main thread. Then somebody writes 200 messages within 10 seconds while it is looked at:
-a long task is one of the page's main thread that takes over 50 ms of the processor. What the page holds of memory is
-read after a garbage collection. The page must have been built. It needs the browser of `scripts/test.sh`.
+the page is live and still: as the daemon served it, to a browser that had nothing of it. The room is then scrolled
+from its end into its past and back, by gestures of a wheel, and a trace of the browser (`timeline_view`) says how
+much script each frame took. It is the processor's time of the page's main thread. Then somebody writes 200 messages
+within 10 seconds while it is looked at: a long task is one of the page's main thread that takes over 50 ms of the
+processor. What the page holds of memory is read after a garbage collection. The page must have been built. It needs
+the browser of `scripts/test.sh`.
 """
 
 from __future__ import annotations
