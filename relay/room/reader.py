@@ -89,7 +89,7 @@ class Reader:
     async def message(self, id: str) -> Message:
         message = await self._store.read(lambda tx: ledger.message(tx, id))
         if message is None:
-            raise Refusal(f"There is no message {id}.", IDS_FIX, Fault.UNKNOWN)
+            raise Refusal(f"There is no message {id[:60]}.", IDS_FIX, Fault.UNKNOWN)
         return message
 
     async def around(self, place: str, *, limit: int = 100) -> Page:

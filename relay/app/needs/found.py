@@ -76,7 +76,10 @@ async def collisions(tx: Tx, agents: Iterable[str], told: Collection[str] = ()) 
         buttons[:0] = [
             button
             for name in stuck
-            for button in (settles(name, f"settle-{name}"), gives_up(name, f"abort-{name}"))
+            for button in (
+                settles(name, f"settle-{name}", of_several=len(stuck) > 1),
+                gives_up(name, f"abort-{name}"),
+            )
         ]
         # As the room says it: by the message that told of it.
         name = references.message(advisory.number) if advisory.number else advisory.id[-6:]
