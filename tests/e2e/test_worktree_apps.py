@@ -350,6 +350,8 @@ async def test_archive_runs_before_a_worktree_goes_and_a_full_disk_makes_none(op
     (top / "new.md").write_text("new\n")
     done = await one.relay("worktrees", "discard", "AVA", "--name", "ann")
     assert done.code == 0 and (one.folder / "archived").read_text() == f"AVA {port}\n", done.all
+    # Who looks at once sees that it is gone.
+    assert [row["files"] for row in (await one.get("/api/worktrees"))["worktrees"]] == [0]
     await one.until_said("The setup of AVA's worktree failed: it ended with exit code 1", speaker="RELAY")
     done = await one.relay("worktrees", "remove", "AVA", "--name", "ann")
     assert done.code == 0, done.all
