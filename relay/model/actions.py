@@ -405,6 +405,8 @@ def of_json(value: Mapping[str, Any]) -> Action:
         name: tuple(field) if isinstance(field, list) else field for name, field in value.items()
     }
     kind = Action.kinds[fields.pop("kind")]
+    if kind is SetUp and "agent" in fields:  # as an earlier version wrote it
+        fields["agents"] = (fields.pop("agent"),)
     if "status" in fields:
         fields["status"] = Status(fields["status"])
     if "what" in fields and kind is EditTasks:

@@ -81,7 +81,9 @@ class Poster:
             if in_reply_to is not None:
                 cause = await tx.one(Q.event_of_message, id=in_reply_to)
                 if cause is None:
-                    raise Refusal(f"There is no message {in_reply_to} to reply to.", IDS_FIX, Fault.UNKNOWN)
+                    raise Refusal(
+                        f"There is no message {in_reply_to[:60]} to reply to.", IDS_FIX, Fault.UNKNOWN
+                    )
             new = NewMessage(
                 speaker,
                 Kind.HUMAN,

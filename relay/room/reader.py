@@ -23,6 +23,9 @@ from relay.room.journal.values import Frame, Job, JobState, Page
 from relay.room.journal.visitors import reached, visitors
 from relay.store.ports import Row, Store, Tx
 
+#: Tasks that somebody has, of which the first screen tells.
+MOST_CLAIMED = 60
+
 
 class Reader:
     """Answers every question about the room. Nothing here writes."""
@@ -86,7 +89,7 @@ class Reader:
     async def message(self, id: str) -> Message:
         message = await self._store.read(lambda tx: ledger.message(tx, id))
         if message is None:
-            raise Refusal(f"There is no message {id}.", IDS_FIX, Fault.UNKNOWN)
+            raise Refusal(f"There is no message {id[:60]}.", IDS_FIX, Fault.UNKNOWN)
         return message
 
     async def around(self, place: str, *, limit: int = 100) -> Page:
@@ -136,6 +139,17 @@ class Reader:
 
         async def work(tx: Tx) -> list[dict[str, Any]]:
             return await self._listed(tx, await self._board.list(tx))
+
+        return await self._store.read(work)
+
+    async def claimed(self) -> dict[str, Any]:
+        """Of the board what the first screen shows: `{tasks, board: {open, last}}`, `tasks` what somebody has now, by
+        number and MOST_CLAIMED at most, `board` what is counted of all of it."""
+
+        async def work(tx: Tx) -> dict[str, Any]:
+            had = await self._listed(tx, await self._board.in_hand(tx))
+            shown = [task for task in had if task["status"] == "in_progress"]
+            return {"tasks": shown[:MOST_CLAIMED], "board": await self._board.counts(tx)}
 
         return await self._store.read(work)
 
@@ -225,22 +239,23 @@ class Reader:
                 yield frames
 
     async def _changed_tasks(self, ids: Sequence[str], agents: Collection[str]) -> dict[str, Any]:
-        """The tasks of these ids, and those that these agents were given last, as they are now; and the ids of those
-        that left the board."""
+        """The tasks of these ids, and those that these agents were given last, as they are now, the ids of those that
+        left the board, and its counts."""
         if not ids and not agents:
             return {"changed": [], "gone": []}
 
-        async def work(tx: Tx) -> list[dict[str, Any]]:
+        async def work(tx: Tx) -> dict[str, Any]:
             tasks = list(await self._board.among(tx, list(dict.fromkeys(ids))))
             if agents:
                 there = {task.id for task in tasks}
                 given = [task for task in await self._board.list(tx) if task.given and task.id not in there]
                 tasks += [task for task in given if task.given[-1][2] in agents]
-            return await self._listed(tx, tasks)
+            changed = await self._listed(tx, tasks)
+            on_board = {task["id"] for task in changed}
+            gone = [id for id in dict.fromkeys(ids) if id not in on_board]
+            return {"changed": changed, "gone": gone, "board": await self._board.counts(tx)}
 
-        changed = await self._store.read(work)
-        on_board = {task["id"] for task in changed}
-        return {"changed": changed, "gone": [id for id in dict.fromkeys(ids) if id not in on_board]}
+        return await self._store.read(work)
 
 
 def _asked(message: Row | None) -> dict[str, Any] | None:

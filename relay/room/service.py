@@ -49,8 +49,8 @@ class Status:
         self._about, self._reader, self._live = about, reader, live
         self._router, self._transcript, self._fleet = router, transcript, fleet
 
-    async def as_json(self) -> dict[str, Any]:
-        """The whole of GET /api/state."""
+    async def as_json(self, *, claimed: bool = False) -> dict[str, Any]:
+        """The whole of GET /api/state. `claimed`: of the board only what somebody has, and its counts."""
         about, reader, progress = self._about, self._reader, self._transcript.progress
         return {
             "room": {
@@ -61,7 +61,7 @@ class Status:
                 "repo": str(about.repo),
             },
             "agents": await reader.agents(),
-            "tasks": await reader.tasks(),
+            **(await reader.claimed() if claimed else {"tasks": await reader.tasks()}),
             **await reader.held(),
             "people": self._live.people,
             "people_at": self._live.people_at,

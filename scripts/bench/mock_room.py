@@ -145,7 +145,8 @@ class MockRoom(MockState):
                     "repo": "payments",
                 },
                 "agents": self.agents,
-                "tasks": self.tasks,
+                "tasks": [t for t in self.tasks if t["status"] != "done" and t["assignee"]],
+                "board": self.board_counts(),
                 **self.held.as_json(),
                 "people": self.here(),
                 "dispatcher": self.dispatcher,
@@ -285,7 +286,7 @@ class MockRoom(MockState):
             return web.json_response({"success": False, "reason": "There is nothing to undo."})
         before, self.tasks = self.tasks, self.boards.pop()
         gone = {t["id"] for t in before} - {t["id"] for t in self.tasks}
-        self.store("task", {"changed": self.tasks, "gone": sorted(gone)})
+        self.store("task", {"changed": self.tasks, "gone": sorted(gone), "board": self.board_counts()})
         return web.json_response({"success": True})
 
     async def _ws(self, request: web.Request) -> web.WebSocketResponse:

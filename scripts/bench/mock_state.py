@@ -200,13 +200,20 @@ class MockState:
             "priority": 5,
         } | more
         self.tasks = [*self.tasks, task]
-        self.store("task", {"changed": [task], "gone": []})
+        self.store("task", {"changed": [task], "gone": [], "board": self.board_counts()})
         return task
 
     def change_task(self, number: int, **changes: Any) -> None:
         changes = {"updated_at": stamp(datetime.now(UTC))} | changes
         self.tasks = [t | changes if t["number"] == number else t for t in self.tasks]
-        self.store("task", {"changed": [t for t in self.tasks if t["number"] == number], "gone": []})
+        changed = [t for t in self.tasks if t["number"] == number]
+        self.store("task", {"changed": changed, "gone": [], "board": self.board_counts()})
+
+    def board_counts(self) -> dict[str, int]:
+        return {
+            "open": sum(task["status"] != "done" for task in self.tasks),
+            "last": max((task["number"] for task in self.tasks), default=0),
+        }
 
     async def drop_clients(self) -> None:
         """Break every socket, without a closing handshake."""

@@ -1,11 +1,12 @@
 """The page's first load and its room: `python -m scripts.bench.room_view`, a daemon with 10,000 entries in Chromium.
 
-The first load is what the browser got over the network, with the headers, until the page is live and still: as the
-daemon served it, to a browser that had nothing of it. The room is then scrolled from its end into its past and back,
-by gestures of a wheel, and a trace of the browser (`timeline_view`) says how much script each frame took. It is the
-processor's time of the page's main thread. Then somebody writes 200 messages within 10 seconds while it is looked at:
-a long task is one of the page's main thread that takes over 50 ms of the processor. What the page holds of memory is
-read after a garbage collection. The page must have been built. It needs the browser of `scripts/test.sh`.
+The board of the room has 200 tasks. The first load is what the browser got over the network, with the headers, until
+the page is live and still: as the daemon served it, to a browser that had nothing of it. The room is then scrolled
+from its end into its past and back, by gestures of a wheel, and a trace of the browser (`timeline_view`) says how
+much script each frame took. It is the processor's time of the page's main thread. Then somebody writes 200 messages
+within 10 seconds while it is looked at: a long task is one of the page's main thread that takes over 50 ms of the
+processor. What the page holds of memory is read after a garbage collection. The page must have been built. It needs
+the browser of `scripts/test.sh`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,8 @@ SWIPES, SWIPE_PX, SPEED = 10, 40_000, 20_000
 FIRST_MS = 1000.0
 #: Messages of the burst, and the seconds in which they are written.
 BURST, BURST_S = 200, 10.0
+#: Tasks of the board: the first load has no more of them than somebody works on.
+BOARD = 200
 #: MB of 1000 x 1000 bytes that the page's script may hold, however much was read or came.
 MOST_MB = 25.0
 #: When the entry of a number is drawn: the first frame that has it, in milliseconds from the navigation's start.
@@ -100,7 +104,22 @@ async def look(daemon: Daemon, entries: int) -> list[Figure]:
         signed = await context.request.post(f"{url}/api/sign-in", data={"key": daemon.token})
         if not signed.ok:
             raise RuntimeError(await signed.text())
-        page, figures = await first_load(context, url, entries)
+        issues = [
+            {
+                "number": number,
+                "title": f"Task {number}",
+                "body": body,
+                "url": f"https://example.org/{number}",
+            }
+            for number, body in zip(range(BOARD), cycle(BODIES), strict=False)
+        ]
+        taken = await context.request.post(f"{url}/api/tasks/import", data={"name": "ann", "issues": issues})
+        if len((await taken.json()).get("made", ())) != BOARD:
+            raise RuntimeError(await taken.text())
+        # What is looked for is a person's: the room's word of the import may come behind it.
+        posted = await context.request.post(f"{url}/api/messages", data={"name": "ben", "body": BODIES[0]})
+        newest = daemon.ask("SELECT number FROM messages WHERE id = ?", (await posted.json())["id"])
+        page, figures = await first_load(context, url, newest)
         line = await context.new_cdp_session(page)
         figures += await held(page, line, "after the first load")
         figures += await scrolled(browser, page, line, entries)
@@ -140,7 +159,7 @@ async def first_load(context: BrowserContext, url: str, entries: int) -> tuple[P
         raise RuntimeError(f"of the page nothing was seen of {sorted(lacking)}")
     parts = ", ".join(f"{kind} {size / 1000:.1f}" for kind, size in got.most_common())
     whole = single("first load", got.total() / 1000, "kB", limits=at_most(value=MOST_KB), note=parts)
-    note = f"{entries:,} entries, nothing in the browser's cache"
+    note = f"{entries:,} entries, {BOARD} tasks, nothing in the browser's cache"
     return page, [
         whole,
         single("newest entry drawn", newest, "ms", limits=at_most(value=FIRST_MS), note=note),

@@ -110,6 +110,10 @@ async def test_a_thread_is_the_same_everywhere(tmp_path: Path) -> None:
         await told.post("@AVA something else")
         asked = await told.post("@BEN is that right?", name="bob", in_reply_to=answer["id"])
 
+        # What is no message is not said back whole.
+        odd = {"body": "x", "name": "ann", "in_reply_to": "x" * 5000}
+        status, refused = await told.ask("POST", "/api/messages", json=odd)
+        assert status == 404 and len(refused["error"]["message"]) < 100, refused
         heard = await told.reply_to(asked["id"], "BEN")
         assert "[ann, in this thread] @AVA which database?\n[AVA, in this thread] AVA heard" in heard["body"]
 

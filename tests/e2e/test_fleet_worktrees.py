@@ -50,6 +50,11 @@ async def test_each_member_lists_all_worktrees_and_changes_only_its_own(
         if one.state_file() is not None:
             _, body = await one.ask("POST", "/api/worktrees/BRAVO/discard", json={"name": "ann"})
             assert body["error"]["code"] == "elsewhere", body
+            answers = [
+                await one.ask("GET", path)
+                for path in ("/api/review/BRAVO?name=ann", "/api/worktrees/BRAVO/diff")
+            ]
+            assert [(status, told["error"]["code"]) for status, told in answers] == [(200, "elsewhere")] * 2
             # One order does not begin here and stop there.
             for order, each in (("@ALFA @BRAVO", "ALFA"), ("@BRAVO @ALFA", "BRAVO")):
                 said = (await one.reply_to((await one.post(f"/setup {order}"))["id"], "RELAY"))["body"]

@@ -52,6 +52,8 @@ WALKS = {
     ("airspace", "forget_intents"): "as many",
     ("airspace", "told_edits"): "what agents have in hand now",
     ("airspace", "samples"): "what its inner query found by an index",
+    ("coordination", "tasks_in_hand"): "the index of what the board shows, and of it a few rows",
+    ("coordination", "tasks_counted"): "the index of what the board shows",
     ("coordination", "attached_here"): "an index of who is here",
     ("coordination", "attached_names"): "two weeks of people's own sessions",
     ("coordination", "attached_gone"): "as many, every ten seconds",

@@ -4,7 +4,7 @@ import { computed, signal } from "@preact/signals";
 import { personName } from "./state/prefs";
 import type { Usage } from "./text/usage";
 import type { Advisory, AirspaceState, Choice, Precision } from "./airspace_types";
-import type { Held } from "./coordination_types";
+import type { Held, Task } from "./coordination_types";
 import type { Entry, Job, Need, PermissionRequest, Pin, RoomState, Since } from "./types";
 import type { HandoffAnswer, OpenHandoff } from "./timeline_types";
 import type { Conflict } from "./conflicts/types";
@@ -140,7 +140,8 @@ async function page(values: Record<string, string | number | undefined>): Promis
 /** What the room's own view asks; `api_views.ts` has the rest. */
 export const api = {
   signIn: (secret: { link: string } | { key: string }) => call<{ ok: boolean }>("POST", "/api/sign-in", secret),
-  state: () => call<Omit<RoomState, "commands">>("GET", "/api/state?commands=no"),
+  tasks: async () => (await call<{ tasks: Task[] }>("GET", "/api/tasks")).tasks,
+  state: () => call<Omit<RoomState, "commands">>("GET", "/api/state?commands=no&tasks=claimed"),
   commands: async () => (await call<RoomState>("GET", "/api/state")).commands,
   newest: (limit: number) => page({ limit }),
   before: (cursor: string, limit: number) => page({ before: cursor, limit }),

@@ -245,12 +245,20 @@ export interface Command {
   help: string;
 }
 
+/** Of the whole board: how many tasks are to be done, and the highest number that it shows. */
+export interface BoardCounts {
+  open: number;
+  last: number;
+}
+
 export interface RoomState {
   room: { name: string; version: string; started_at: Time; cursor: string; repo: string | null };
   /** Commands of a shell as they work on the room's machine. */
   shell?: { start: string; install: string; import?: string; policies?: string };
   agents: Agent[];
+  /** Those that somebody has. */
   tasks: Task[];
+  board: BoardCounts;
   locks?: Lock[];
   sessions?: Session[];
   /** The room's clock when it was read. */
@@ -335,7 +343,7 @@ export type Frame =
   | { cursor: string | null; type: "receipt"; data: Job }
   | { cursor: string | null; type: "cycle"; data: Cycle }
   | { cursor: string | null; type: "agent"; data: Agent }
-  | { cursor: string | null; type: "task"; data: { changed: Task[]; gone: string[] } }
+  | { cursor: string | null; type: "task"; data: { changed: Task[]; gone: string[]; board: BoardCounts } }
   | { cursor: string | null; type: "lock"; data: { change: "acquired" | "refreshed" | "released" | "forced"; lock: Lock; by: string | null } }
   | { cursor: string | null; type: "session"; data: { change: "started" | "ended"; session: Session } }
   | { cursor: string | null; type: "verification" | "approval" | "landing"; data: { change: string; number: number; agent: string | null; state: string | null } }

@@ -43,7 +43,7 @@ async def answered_tasks(
     ask something; `trees`: of `present.of_work`; `unsettled`: agents with a conflict to settle first; `not_landed`:
     by agent, the need of its branch that did not land: it is taken out, and becomes one with that of its task."""
     found, at_work = [], await _at_work(tx)
-    for task in await board.list(tx):
+    for task in await board.in_hand(tx):
         if task.given_to is None or task.given[-1][2] in unsettled:
             continue
         message, _, agent = task.given[-1]

@@ -76,7 +76,10 @@ async def collisions(tx: Tx, agents: Iterable[str], told: Collection[str] = ()) 
         buttons[:0] = [
             button
             for name in stuck
-            for button in (settles(name, f"settle-{name}"), gives_up(name, f"abort-{name}"))
+            for button in (
+                settles(name, f"settle-{name}", of_several=len(stuck) > 1),
+                gives_up(name, f"abort-{name}"),
+            )
         ]
         # As the room says it: by the message that told of it.
         name = references.message(advisory.number) if advisory.number else advisory.id[-6:]
@@ -240,7 +243,7 @@ def _many(name: str, missed: Sequence[tuple[Job, Message]]) -> Need:
 async def tasks(tx: Tx, board: Board) -> list[Need]:
     """Tasks of the board that nobody tries any more."""
     found = []
-    for task in [task.as_json() for task in await board.list(tx)]:
+    for task in [task.as_json() for task in await board.in_hand(tx)]:
         if task.get("badge") not in ("failed", "dead"):
             continue
         number, reference = task["number"], references.task(task["number"])

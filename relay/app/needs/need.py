@@ -116,9 +116,11 @@ def gives_up(agent: str, name: str = "abort") -> NeedAction:
     return NeedAction(name, f"Give up the merge in {agent}'s worktree", GiveUpMerge(agent))
 
 
-def settles(agent: str, name: str) -> NeedAction:
-    """The button that ends that merge, and has the room ask what is to stand there."""
-    return NeedAction(name, "Settle it yourself", GiveUpMerge(agent, settle=True))
+def settles(agent: str, name: str, *, of_several: bool) -> NeedAction:
+    """The button that ends that merge, and has the room ask what is to stand there. `of_several`: the need has such a
+    button for another agent, too."""
+    label = f"Settle {agent}'s merge yourself" if of_several else "Settle it yourself"
+    return NeedAction(name, label, GiveUpMerge(agent, settle=True))
 
 
 @dataclass(frozen=True, slots=True)

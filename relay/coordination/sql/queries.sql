@@ -10,6 +10,14 @@ SELECT * FROM work_queue WHERE source = :source
 -- name: shown_tasks
 SELECT * FROM work_queue WHERE archived_at IS NULL ORDER BY number
 
+-- What somebody has, and what ended badly.
+-- name: tasks_in_hand
+SELECT * FROM work_queue WHERE status IN ('claimed', 'failed', 'dead') AND archived_at IS NULL ORDER BY number
+
+-- name: tasks_counted
+SELECT count(CASE WHEN status IN ('pending', 'blocked') THEN 1 END) AS waiting, max(number) AS last
+FROM work_queue WHERE archived_at IS NULL
+
 -- name: tasks_after
 SELECT * FROM work_queue WHERE archived_at IS NULL AND number > :number ORDER BY number LIMIT :limit
 

@@ -348,6 +348,16 @@ class Board:
         rows = await tx.all(Q.shown_tasks)
         return work.board_order(await self._standing(tx, [Task.of_row(row) for row in rows]))
 
+    async def in_hand(self, tx: Tx) -> Sequence[Task]:
+        """Of what the board shows, by number: what somebody has, or had until now, and what ended badly."""
+        return await self._standing(tx, [Task.of_row(row) for row in await tx.all(Q.tasks_in_hand)])
+
+    async def counts(self, tx: Tx) -> dict[str, int]:
+        """`{open, last}`: how many tasks are to be done still, and the highest number that the board shows."""
+        row = await tx.one(Q.tasks_counted)
+        had = sum(task.active for task in await self.in_hand(tx))
+        return {"open": had + (row["waiting"] if row else 0), "last": (row and row["last"]) or 0}
+
     async def story(self, tx: Tx, number: int) -> Mapping[str, Any]:
         """A task with all that is known of it, and its history. Raises Refusal."""
         task = await self.get(tx, number)

@@ -12,7 +12,7 @@ import pytest
 
 from relay.app.needs.found import permissions, question_of, silent
 from relay.app.needs.inbox import NeedsInbox, said
-from relay.app.needs.need import Kind, Need, NeedAction
+from relay.app.needs.need import Kind, Need, NeedAction, settles
 from relay.model import PermissionOption, PermissionRequest, Refusal, actions
 from relay.room.dispatch.permissions import Pending
 from relay.room.parsing import commands
@@ -169,6 +169,12 @@ def test_only_who_was_not_heard_for_long_is_silent() -> None:
     # What was heard in an earlier turn is not since when it is silent in this one.
     (need,) = silent({"AVA": (962.0, 800.0)}, 30.0, 1000.0)
     assert need.at == 962.0 and need.text == "It has worked for 38 s, and nothing was heard of it for 38 s."
+
+
+def test_of_two_agents_each_button_names_its_own() -> None:
+    labels = [settles(name, "settle", of_several=True).label for name in AGENTS]
+    assert labels == ["Settle AVA's merge yourself", "Settle BEN's merge yourself"]
+    assert settles("AVA", "settle", of_several=False).label == "Settle it yourself"
 
 
 async def test_who_waits_for_a_person_is_not_silent() -> None:

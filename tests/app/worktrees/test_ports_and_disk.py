@@ -100,6 +100,10 @@ def test_an_action_is_what_its_line_means(action: actions.Action) -> None:
     assert actions.of_json(action.as_json()) == action
 
 
+def test_a_setup_that_an_earlier_version_ordered_is_understood() -> None:
+    assert actions.of_json({"kind": "SetUp", "agent": "AVA"}) == actions.SetUp(("AVA",))
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [

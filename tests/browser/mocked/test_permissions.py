@@ -120,6 +120,44 @@ async def test_it_takes_room_and_covers_nothing(
         await shot(page, f"asks-{view}-{size[0]}")
 
 
+async def test_under_a_hand_no_card_moves(room: MockRoom, open_page: OpenPage) -> None:
+    page = await open_page()
+    await page.emulate_media(reduced_motion="reduce")
+    room.air.ask(scenes.request(1, "CODEX"))
+    room.air.ask(scenes.request(2, "CLAUDE"))
+    cards, settled = page.get_by_test_id("permission"), page.get_by_test_id("permission-settled")
+    second = page.locator('.asks[data-agent="CLAUDE"]')
+    # Where it comes, it takes no press at first, also where nothing may move.
+    allow = second.get_by_test_id("option-once")
+    await allow.wait_for()
+    first = page.locator('.asks[data-agent="CODEX"]').get_by_test_id("option-once")
+    await expect(first).to_be_enabled()
+    await first.hover()
+    before = await second.bounding_box()
+    room.air.settle("ask-1")
+    await expect(settled).to_contain_text("settled")
+    await expect(settled.get_by_test_id("option-once")).to_be_disabled()
+    await expect(cards).to_have_count(1)
+    assert await second.bounding_box() == before
+    assert room.air.decided == []
+    # The hand is gone, and so is the card; the other takes its place, and no press at first.
+    await page.mouse.move(5, 5)
+    await expect(settled).to_have_count(0)
+    await allow.click()
+    await expect(cards).to_have_count(0)
+    assert room.air.decided == [("ask-2", "once")]
+    # The same for who is in it with the keys.
+    room.air.ask(scenes.request(3, "CODEX"))
+    room.air.ask(scenes.request(4, "CLAUDE"))
+    await expect(allow).to_be_enabled()
+    await allow.focus()
+    room.air.settle("ask-3")
+    await expect(settled).to_have_count(1)
+    await expect(allow).to_be_focused()
+    await page.get_by_role("textbox", name="Message").focus()
+    await expect(settled).to_have_count(0)
+
+
 async def test_one_that_was_there_before_the_page(room: MockRoom, open_page: OpenPage) -> None:
     room.air.requests.append(scenes.request(1, "CODEX"))
     page = await open_page()

@@ -1,8 +1,9 @@
 /** What one has to know of a branch before it lands, in one line; every fact as the room, or the side bar, has it. */
 
+import { useEffect } from "preact/hooks";
 import { standing } from "../state/glance";
 import { needs } from "../state/needs";
-import { tasks } from "../state/room";
+import { readBoard, tasks } from "../state/room";
 import { usage } from "../state/usage";
 import { worktreeFor } from "../state/worktrees";
 import { follow, show, taskOpen } from "../state/view";
@@ -28,6 +29,7 @@ function About({ agent }: { agent: string }) {
 }
 
 export function BranchLine({ agent }: { agent: string }) {
+  useEffect(() => { readBoard().catch(() => undefined); }, []);
   const how = standing(agent);
   const used = usage.value?.agents[agent];
   return (

@@ -8,7 +8,7 @@
 import { batch, computed, signal, type Signal } from "@preact/signals";
 import { api, ApiError } from "../api";
 import type { Task } from "../coordination_types";
-import type { Agent, Command, Cycle, DispatcherState, Entry, Fleet, Frame, Job, RoomState, StreamPiece } from "../types";
+import type { Agent, BoardCounts, Command, Cycle, DispatcherState, Entry, Fleet, Frame, Job, RoomState, StreamPiece } from "../types";
 import * as board from "./board";
 import { heldAsOf, putLock, putSession } from "./locks";
 import * as tl from "./timeline";
@@ -19,7 +19,14 @@ const shellCommands = signal<Required<NonNullable<RoomState["shell"]>>>({ start:
 export const shell = (name: "start" | "install" | "import" | "policies"): string => shellCommands.value[name];
 export const tail = signal<RoomState["tail"] | null>(null);
 export const agents = signal<Agent[]>([]);
+/** The whole board once something has asked for it (`readBoard`); until then what somebody has, and what changed. */
 export const tasks = signal<Task[]>([]);
+/** What the room counts of the board; null: `tasks` is all of it. */
+const counts = signal<BoardCounts | null>({ open: 0, last: 0 });
+export const boardRead = computed(() => counts.value === null);
+export const openTasks = computed(() => counts.value?.open ?? tasks.value.filter((task) => task.status !== "done").length);
+/** Is there a task of that number, as far as is known? */
+export const isTask = (number: number): boolean => tasks.peek().some((task) => task.number === number) || (number > 0 && number <= (counts.peek()?.last ?? 0));
 export const people = signal<string[]>([]);
 /** To which other member of the fleet somebody is connected. */
 export const peopleAt = signal<Readonly<Record<string, string>>>({});
@@ -193,6 +200,8 @@ export function applyFrames(frames: readonly Frame[]): void {
           break;
         case "task":
           tasks.value = board.changed(tasks.value, frame.data.changed, frame.data.gone);
+          if (counts.value) counts.value = frame.data.board;
+          meanwhile?.push(frame.data);
           break;
         case "lock":
           putLock(frame.data.lock, frame.data.change);
@@ -234,13 +243,34 @@ function takeState(state: Omit<RoomState, "commands">): void {
   shellCommands.value = { ...shellCommands.peek(), ...state.shell };
   room.value = state.room;
   agents.value = state.agents;
-  tasks.value = board.changed([], state.tasks, []);
+  if (counts.peek()) counts.value = state.board;
+  // A board that somebody wants stands as it was until it comes.
+  if (boardWanted) readBoard(true).catch(() => undefined);
+  else tasks.value = board.changed([], state.tasks, []);
   heldAsOf(state.locks ?? [], state.sessions ?? [], state.now ?? null);
   people.value = state.people;
   peopleAt.value = state.people_at ?? {};
   dispatcher.value = state.dispatcher;
   fleet.value = state.fleet ?? null;
   tail.value = state.tail;
+}
+
+/** What is told of the board while it is read. */
+let meanwhile: { changed: Task[]; gone: string[] }[] | null = null;
+let boardComes: Promise<void> | null = null;
+let boardWanted = false;
+
+/** Have the whole board in `tasks`. `anew`: also where it was read. Raises ApiError. */
+export function readBoard(anew = false): Promise<void> {
+  if (boardRead.peek() && !anew) return Promise.resolve();
+  boardWanted = true;
+  meanwhile ??= [];
+  boardComes ??= api.tasks().then((all) => {
+    // What came while it was read is as new, or newer.
+    tasks.value = meanwhile!.reduce((now, one) => board.changed(now, one.changed, one.gone), board.changed([], all, []));
+    counts.value = null;
+  }).finally(() => { boardComes = meanwhile = null; });
+  return boardComes;
 }
 
 /** Milliseconds between two looks at how far the room is with its transcript: no frame says that. */

@@ -4,7 +4,7 @@ import { effect, signal } from "@preact/signals";
 import type { Entry } from "../types";
 import { setReferences } from "../text/markdown";
 import { readRef, ref, THINGS } from "../text/reference";
-import { jobs, jumpTo, marked, newestNumber, tasks, timeline } from "./room";
+import { isTask, jobs, jumpTo, marked, newestNumber, readBoard, timeline } from "./room";
 
 export type View = "room" | "needs" | "board" | "agents" | "queue" | "airspace" | "locks" | "worktrees" | "timeline" | "memory" | "explore" | "conflicts" | "metrics" | "landing" | "approvals" | "review";
 export const VIEWS: readonly View[] = ["room", "needs", "board", "agents", "queue", "airspace", "locks", "worktrees", "timeline", "memory", "explore", "conflicts", "metrics", "landing", "approvals", "review"];
@@ -135,7 +135,8 @@ export async function follow(target: string): Promise<boolean> {
   if (!found) return false;
   if (found.thing === "m") return showEntry(String(found.number));
   if (found.thing === "t") {
-    if (!tasks.peek().some((task) => task.number === found.number)) return false;
+    await readBoard().catch(() => undefined);
+    if (!isTask(found.number)) return false;
     taskFocus.value = found.number;
     show("board");
     return true;
@@ -192,7 +193,7 @@ setReferences(({ thing, number }) => {
   if (thing === "c") return isConflict(number);
   if (thing === "v") return verified.verification(number);
   if (thing === "a") return verified.approval(number);
-  return thing === "t" ? tasks.peek().some((task) => task.number === number) : jobs.peek().has(number);
+  return thing === "t" ? isTask(number) : jobs.peek().has(number);
 });
 
 /** What is said where `follow` leads nowhere. */

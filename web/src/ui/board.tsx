@@ -4,6 +4,7 @@ import "../style/views.css";
 import "../style/board.css";
 import { signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { ApiError } from "../api";
 import { api } from "../api_views";
 import { FilterBar, SelectedBar } from "../board/bar";
 import { BADGES, givenState, ordered, remarks } from "../board/cards";
@@ -12,7 +13,7 @@ import { filter, filtered, select, selected, selectOnly, shown as inFilter } fro
 import { ALL, fits } from "../board/fits";
 import { roomNow } from "../state/locks";
 import { reading } from "../state/reading";
-import { jobs, now, tasks } from "../state/room";
+import { boardRead, jobs, now, readBoard, tasks } from "../state/room";
 import { giveOpen, phone, taskFocus, taskOpen } from "../state/view";
 import { ago, counted } from "../text/format";
 import { ref } from "../text/reference";
@@ -280,6 +281,18 @@ function Undo() {
 }
 
 export default function BoardView() {
+  const [problem, setProblem] = useState("");
+  useEffect(() => {
+    readBoard().catch((caught) => {
+      if (!(caught instanceof ApiError)) throw caught;
+      setProblem([caught.message, caught.fix].filter(Boolean).join(" "));
+    });
+  }, []);
+  if (boardRead.value) return <Board />;
+  return <section class="view board-view" aria-label="Board" aria-busy={!problem}>{problem && <p class="problem" role="alert">{problem}</p>}</section>;
+}
+
+function Board() {
   const [title, setTitle] = useState("");
   useFirst();
   useLeases();

@@ -6,7 +6,7 @@ import { typed } from "../state/folds";
 import { Attach, filesOf, pastedFiles, useFiles } from "../rooms/attach";
 import { send } from "../state/outbox";
 import { askName, memory, personName } from "../state/prefs";
-import { agents, commands, goToEnd, loadCommands, now, receiptsOf, tasks } from "../state/room";
+import { agents, commands, goToEnd, loadCommands, now, readBoard, receiptsOf, tasks } from "../state/room";
 import { line } from "../state/live";
 import { clearMarker } from "../state/unread";
 import { awayIn, visitors, visitorsIn } from "../state/visitors";
@@ -69,6 +69,9 @@ export function Composer({ thread }: { thread?: Entry }) {
     // Cut off from the room one writes all the same.
     import("../text/completion").then((all) => (offers.value = all)).catch(() => undefined);
   }, [focused]);
+  // Its numbers are offered.
+  const moves = /^\/move\s/i.test(text);
+  useEffect(() => { if (moves) readBoard().catch(() => undefined); }, [moves]);
   // Before the next paint: a page that is reloaded at once has it too.
   useLayoutEffect(() => memory.set(draft, text || null), [text]);
   useEffect(() => {

@@ -3,7 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api_views";
 import { nextTheme, askName } from "../state/prefs";
-import { agents, tasks } from "../state/room";
+import { agents, readBoard, tasks } from "../state/room";
 import { visitors } from "../state/visitors";
 import { agentPanel, callComposer, follow, nothing, overlay, show, showEntry, taskFocus } from "../state/view";
 import { clock, dayName } from "../text/format";
@@ -63,7 +63,10 @@ export function Palette() {
     overlay.value = "none";
   };
 
-  useEffect(() => input.current?.focus(), []);
+  useEffect(() => {
+    input.current?.focus();
+    readBoard().catch(() => undefined);
+  }, []);
   useEffect(() => {
     const wanted = query.trim();
     setPicked(0);

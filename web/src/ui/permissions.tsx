@@ -1,6 +1,6 @@
 /** What an agent asks leave for: a card that stays until somebody answers, wherever that is, or its time is over. */
 
-import { useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { advisories, why } from "../state/airspace";
 import { decide } from "../state/permissions";
 import { now } from "../state/room";
@@ -34,8 +34,19 @@ function Reason({ advisory }: { advisory: Partial<Advisory> }) {
   );
 }
 
-export function PermissionCard({ request, named = true }: { request: PermissionRequest; named?: boolean }) {
+/** Milliseconds for which a card takes no press where it has come: a hand may be about to press something else. */
+const HOLD = 600;
+
+/** `settled`: it waits for nothing any more, and only keeps its place. `place`: which one of a bar it is. */
+export function PermissionCard({ request, named = true, settled = false, place }: { request: PermissionRequest; named?: boolean; settled?: boolean; place?: number }) {
   const [busy, setBusy] = useState(false);
+  const [fresh, setFresh] = useState(place !== undefined);
+  useLayoutEffect(() => {
+    if (place === undefined) return;
+    setFresh(true);
+    const timer = setTimeout(() => setFresh(false), HOLD);
+    return () => clearTimeout(timer);
+  }, [place]);
   const deadline = instant(request.deadline_at);
   const left = deadline === null ? null : deadline - now.value;
   const asked = instant(request.asked_at);
@@ -48,12 +59,12 @@ export function PermissionCard({ request, named = true }: { request: PermissionR
     toast(`${request.agent}: ${refused || `${option.name}.`}`, { tone: refused ? "problem" : "note" });
   };
   return (
-    <section class="asks" data-testid="permission" data-agent={request.agent} aria-label={`${request.agent} asks: ${request.title}`}>
+    <section class={`asks ${settled ? "asks-over" : ""}`} data-testid={settled ? "permission-settled" : "permission"} data-agent={request.agent} aria-label={`${request.agent} asks: ${request.title}`}>
       <div class="asks-what">
         <header>
           <Icon name="key" />
           <p>{named && <><Who name={request.agent} /> asks: </>}<b>{request.title || request.tool}</b></p>
-          {left !== null && <time class={left < URGENT ? "urgent" : ""} data-tip="Then it is denied">{lasting(left)}</time>}
+          {settled ? <span class="muted">settled</span> : left !== null && <time class={left < URGENT ? "urgent" : ""} data-tip="Then it is denied">{lasting(left)}</time>}
         </header>
         {request.tool && request.tool !== request.title && <p class="muted small">{request.tool}</p>}
         {request.command && <details class="asks-command" data-testid="asks-command"><summary data-tip="Show or cut it"><code>{request.command}</code></summary></details>}
@@ -68,12 +79,12 @@ export function PermissionCard({ request, named = true }: { request: PermissionR
       {/* Where an advisory stands against it, no button is the obvious one. */}
       <div class="asks-act">
         {request.options.map((option) => (
-          <button key={option.id} type="button" disabled={busy} class={`button small ${option.kind === "allow_once" && !advisory ? "primary" : allows(option.kind) ? "" : "danger"}`} onClick={() => void answer(option)} data-testid={`option-${option.id}`}>
+          <button key={option.id} type="button" disabled={busy || settled || fresh} class={`button small ${option.kind === "allow_once" && !advisory ? "primary" : allows(option.kind) ? "" : "danger"}`} onClick={() => void answer(option)} data-testid={`option-${option.id}`}>
             {option.name}
           </button>
         ))}
       </div>
-      {left !== null && asked !== null && deadline !== null && <i class="asks-left" style={{ transform: `scaleX(${Math.max(0, Math.min(1, left / (deadline - asked)))})` }} aria-hidden="true" />}
+      {!settled && left !== null && asked !== null && deadline !== null && <i class="asks-left" style={{ transform: `scaleX(${Math.max(0, Math.min(1, left / (deadline - asked)))})` }} aria-hidden="true" />}
     </section>
   );
 }

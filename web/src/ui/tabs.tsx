@@ -5,7 +5,7 @@ import { openAdvisories } from "../state/airspace";
 import { toSettle } from "../state/conflicts";
 import { explorations } from "../state/explorations";
 import { landing, landingUsed, waitingApprovals } from "../state/landing";
-import { agents, jobs, tasks } from "../state/room";
+import { agents, jobs, openTasks } from "../state/room";
 import { locks } from "../state/locks";
 import { needs } from "../state/needs";
 import { unread } from "../state/unread";
@@ -55,7 +55,7 @@ function count(tab: View): number {
     case "needs":
       return needs.value.length;
     case "board":
-      return tasks.value.filter((t) => t.status !== "done").length;
+      return openTasks.value;
     case "queue":
       return [...jobs.value.values()].filter((j) => j.state === "active" || j.state === "pending").length;
     case "agents":

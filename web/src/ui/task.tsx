@@ -11,7 +11,7 @@ import { Work } from "../board/work";
 import { BADGES, blockedBy, givenState, remarks } from "../board/cards";
 import { roomNow } from "../state/locks";
 import { put } from "../state/landing";
-import { jobs, tasks } from "../state/room";
+import { jobs, readBoard, tasks } from "../state/room";
 import { follow, giveOpen, taskOpen } from "../state/view";
 import "../style/board.css";
 import "../style/task.css";
@@ -129,6 +129,8 @@ export default function TaskPanel() {
   const [told, setTold] = useState<TaskDetail | null>(null);
   const [problem, setProblem] = useState("");
   const live = tasks.value.find((task) => task.number === number);
+  // Its line names others.
+  useEffect(() => { readBoard().catch(() => undefined); }, []);
   const asked = new Set((live?.given ?? []).map((one) => one.message));
   const states = [...jobs.value.values()].filter((job) => asked.has(job.message_id)).map((job) => job.state).join();
   const seen = `${live?.updated_at} ${live?.status} ${live?.attempts} ${live?.landed} ${states}`;

@@ -98,7 +98,12 @@ ROOM_ROUTES = (
     ),
     RoomRoute("POST", "/api/sign-out", "End the page's session.", body={}),
     RoomRoute("POST", "/api/links", "A sign-in link.", body={}),
-    RoomRoute("GET", "/api/state", "The room, its agents, tasks and people.", {"commands": {"enum": ["no"]}}),
+    RoomRoute(
+        "GET",
+        "/api/state",
+        "The room, its agents, tasks and people.",
+        {"commands": {"enum": ["no"]}, "tasks": {"enum": ["claimed"]}},
+    ),
     RoomRoute(
         "GET",
         "/api/transcript",

@@ -93,10 +93,13 @@ class RoomRoutes:
         return web.Response(body=generate_latest(self._metrics), headers={"Content-Type": kind})
 
     async def state(self, request: web.Request) -> web.Response:
-        commands = Query(request, "commands").text("commands")
+        query = Query(request, "commands", "tasks")
+        commands, tasks = query.text("commands"), query.text("tasks")
         if commands not in (None, "no"):
             raise bad(f"commands is {commands[:40]!r}.", "It is no, or left out.")
-        state = await self._room.status.as_json()
+        if tasks not in (None, "claimed"):
+            raise bad(f"tasks is {tasks[:40]!r}.", "It is claimed, or left out.")
+        state = await self._room.status.as_json(claimed=tasks == "claimed")
         if commands == "no":
             state.pop("commands", None)
         return packed(state)
