@@ -36,7 +36,7 @@ export interface Worktree {
   /** With whom git has not tried it yet. */
   untried?: string[];
   /** What of others' landed work the branch takes out again, though git merges it. */
-  undoes?: { agent: string; path: string; commit: string }[];
+  undoes?: { agent: string; path: string; commit: string; did: "landed" | "took back" }[];
   /** What the tests say of it; null: nothing. Left out where that cannot be read. */
   verified?: Verdict | null;
   /** A merge into it is under way. */
