@@ -57,6 +57,12 @@ async def of_person(checkout: Checkout) -> Signature | None:
     return Signature(match["name"], match["email"]) if match else None
 
 
+async def of_named(checkout: Checkout, name: str) -> Signature:
+    """A person of the room: as git knows them, where it knows one of that name."""
+    known = await of_person(checkout)
+    return known if known is not None and known.name.casefold() == name.casefold() else of_relay(name)
+
+
 async def name_of_person(checkout: Checkout) -> str | None:
     """The name of who commits in this checkout, also of somebody without an address; None: git knows none."""
     if signature := await of_person(checkout):

@@ -270,3 +270,15 @@ async def test_a_merge_that_an_agent_is_stuck_in_is_listed_and_given_up(stuck: O
     await expect(page.get_by_test_id("conflict")).to_have_attribute("data-state", "resolved")
     await expect(side).to_contain_text("ready to land")
     await expect(side).not_to_contain_text("did not land")
+
+
+async def test_who_settles_a_merge_from_the_inbox_comes_to_its_conflict(stuck: Outside, come: Come) -> None:
+    ann = await come("ann", stuck)
+    page = ann.page
+    await page.goto(f"{stuck.url}/#/needs")
+    await page.get_by_test_id("act-settle-BEN").click()
+    await expect(page.get_by_test_id("conflict")).to_have_attribute("data-conflict", "c1")
+    await expect(page).to_have_url(re.compile(r"#/conflicts\?of=c1$"))
+    await expect(page.get_by_test_id("choose-1")).to_be_enabled()
+    await page.go_back()
+    await expect(page.locator("[data-testid=need][data-kind=conflict]")).to_have_count(2)

@@ -171,9 +171,11 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
     assert settled["resolution"]["merged_content"] == f"{both}\n"
     # AVA's turn left another change with the same file, so it is asked about anew.
     assert (await act(room, (await comes(room, "approval"))["id"], "approve"))["success"]
-    # What is decided is to be landed still.
+    # What is decided is to be landed still; its commit names who wrote the lines.
     settled = await comes(room, "settled")
     assert settled["id"] == "decided:c1" and (await act(room, settled["id"], "later"))["success"]
+    shown = json.loads((await room.relay("worktrees", "merge", "AVA", "--dry-run", "--json")).out)
+    assert "Resolved-by: ann" in shown["trailers"] and "\nResolved-by: ann" in shown["message"]
     await eventually(lambda: nothing(room), "the inbox is empty")
 
     # A merge tests nothing: what failed before is in main now, and is no success.

@@ -81,8 +81,16 @@ async def test_a_merge_that_makes_main_red_is_told_and_taken_back(open_room: Ope
     assert "CLEO's change did not pass" in known and "DEE's change" not in known
 
     # Taken back, main passes again, and who waited lands.
-    assert (await act(room, red["id"], "takeback"))["success"]
+    assert (await act(room, red["id"], "takeback", name="cat"))["success"]
+    assert git(room.folder, "log", "-1", "--format=%an", "main") == "cat"
+    assert "would bring back what cat took back in app.py" in (await room.relay("worktrees")).out
     await goes(room, red["id"])
+
+    async def wrote() -> str:
+        log = (await room.relay("timeline", "log")).out
+        return log if re.search(r" cat +wrote 1\b.* app\.py", log) else ""
+
+    assert " unknown " not in await eventually(wrote, "the commit is cat's in the timeline, too")
     await room.until_said(r"v\d+: main passes its tests again\.")
     await landed(room, "DEE")
     assert git(room.folder, "show", "main:app.py") == "x = 1"

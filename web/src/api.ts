@@ -189,7 +189,7 @@ export const api = {
   needs: () => call<Need[]>("GET", "/api/needs"),
   since: (after: string, name: string) => call<Since>("GET", `/api/since${query({ after, name: name || undefined })}`),
   actOnNeed: (id: string, action: string, text: string) =>
-    call<{ reason?: string; undo: string | null }>("POST", `/api/needs/${quote(id)}`, signed({ action, text: text || undefined })),
+    call<{ reason?: string; undo: string | null; opens?: string | null }>("POST", `/api/needs/${quote(id)}`, signed({ action, text: text || undefined })),
   permissions: async () => (await call<{ requests: PermissionRequest[] }>("GET", "/api/permissions")).requests,
   decide: (request: string, option: string) =>
     call<{ reason?: string }>("POST", `/api/permissions/${quote(request)}`, signed({ option })),

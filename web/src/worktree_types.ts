@@ -41,7 +41,7 @@ export interface Worktree {
   /** With whom git has not tried it yet. */
   untried?: string[];
   /** What of others' landed work the branch takes out again, though git merges it. */
-  undoes?: { agent: string; path: string; commit: string }[];
+  undoes?: { agent: string; path: string; commit: string; did: "landed" | "took back" }[];
   /** The request that it is about: the newest whose turn changed its files. `number`: of its message, 0: none. */
   about?: About | null;
   /** What the tests say of it; null: nothing. Left out where that cannot be read. */

@@ -104,6 +104,10 @@ class WorktreeRoom:
         """Ask people what is to stand where both sides changed the same; the names of these conflicts in the room."""
         return ()
 
+    async def resolved_by(self, ids: Sequence[str]) -> Sequence[str]:
+        """A trailer for each person whose own lines stand in one of these places (`ConflictPart.id`)."""
+        return ()
+
     async def authors(
         self,
         checkout: Checkout,

@@ -397,10 +397,7 @@ def _merges(worktree: dict[str, Any]) -> str:
             for hit in worktree["joins"]
         ),
     ]
-    parts += [
-        f"would undo what {hit['agent']} landed in {hit['path']} (commit {hit['commit'][:9]})"
-        for hit in worktree.get("undoes", ())
-    ]
+    parts += [f"{_undoes(hit)} (commit {hit['commit'][:9]})" for hit in worktree.get("undoes", ())]
     if (verdict := worktree.get("verified")) and verdict["said"]:
         parts.append(verdict["said"].rstrip("."))
     if worktree["untried"]:
@@ -421,12 +418,16 @@ def _place(conflict: dict[str, Any], path: str) -> str:
     return f"{path} (line{'s' * (lines != str(spans[0][0]))} {lines})" if lines else path
 
 
+def _undoes(hit: dict[str, Any]) -> str:
+    verb = "bring back" if hit["did"] == "took back" else "undo"
+    return f"would {verb} what {hit['agent']} {hit['did']} in {hit['path']}"
+
+
 def _turn(number: int, entry: dict[str, Any]) -> str:
     first = f" (first it has to {entry['first']})" if entry["first"] else ""
     if entry["failed"]:
         first += f" (last: its tests failed, {entry['failed']})"
     if entry["undoes"]:
-        hit = entry["undoes"][0]
-        first += f" (last: it would undo what {hit['agent']} landed in {hit['path']})"
+        first += f" (last: it {_undoes(entry['undoes'][0])})"
     hits = [f"sets {hit['agent']} back in {', '.join(hit['paths'])}" for hit in entry["sets_back"]]
     return f"{number}. {entry['agent']}{first}" + (f": {'; '.join(hits)}" if hits else "")

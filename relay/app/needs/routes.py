@@ -13,8 +13,9 @@ from relay.app.needs.since import line
 from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.parsing import Query
 from relay.faces.http.requests.reader import RequestReader, only_person
-from relay.model import Fault, Refusal
-from relay.model.actions import Steer
+from relay.merge.resolution import journal as conflicts
+from relay.model import Fault, Refusal, references
+from relay.model.actions import GiveUpMerge, Steer
 from relay.room.journal.pages import row_at
 from relay.room.person_actions import PersonActions
 from relay.store.ports import Store
@@ -51,8 +52,9 @@ class NeedRoutes:
         return answer({**came.as_json(), "line": line(came)})
 
     async def act(self, request: web.Request) -> web.Response:
-        """`{name, action, text?}` -> `{success, reason, undo}`. `undo`: the command that takes it back, or null. 404:
-        nothing needs anybody by that id any more."""
+        """`{name, action, text?}` -> `{success, reason, undo, opens}`. `undo`: the command that takes it back, or
+        null; `opens`: the conflict (`c1`) that the person settles now, or null. 404: nothing needs anybody by that id
+        any more."""
         body = await self._reader.body(request, "action", "text")
         only_person(request, "acts on the inbox")
         id, name, text = request.match_info["need"], body.text("action"), body.maybe_text("text")
@@ -66,7 +68,12 @@ class NeedRoutes:
             reply = "" if asked is None else str(asked["id"])
         done = await self._actions.act(order, by=self._reader.speaker(request, body), reply_to=reply or None)
         back = done.undo or (button.undo.line() if done.success and button.undo is not None else None)
-        return answer({**done.as_json(), "undo": back})
+        opens = None
+        if done.success and isinstance(order, GiveUpMerge) and order.settle:
+            asked_about = await self._store.read(lambda tx: conflicts.newest(tx, only_open=True))
+            mine = [each.number for each in asked_about if each.question.agent == order.agent]
+            opens = references.conflict(min(mine)) if mine else None
+        return answer({**done.as_json(), "undo": back, "opens": opens})
 
     async def _needs(self) -> list[Need]:
         return await self._store.read(self._inbox.read)

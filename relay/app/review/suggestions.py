@@ -26,7 +26,7 @@ from relay.app.review.journal import SentComment
 from relay.app.wiring.tool_touches import UNKNOWN_LANE
 from relay.git.diff import changed_files, touches_of
 from relay.git.run import Git, GitError
-from relay.git.signing import Signature, of_person, of_relay, signed
+from relay.git.signing import of_named, of_person, of_relay, signed
 from relay.git.snapshot import commit_tree
 from relay.log import events
 from relay.log.commit_trailers import SUGGESTIONS
@@ -163,7 +163,7 @@ class Suggestions:
         changed = await changed_files(git, before, tree, renames=False)
         await refuse_to_filter(scratch, worktree.checkout, changed, tree, fix)
         head = await self._committed(merger, source, branch)
-        person = await self._person(by)
+        person = await of_named(self._registry.main, by)
         message = _message(sent, comment, by, undo=action.undo)
         commit = await commit_tree(git, tree, [head], message, signed(person, person))
         await scratch.publish(worktree.checkout, commit, [head])
@@ -207,12 +207,6 @@ class Suggestions:
         text = await merger.message_of_work(source)
         committer = await of_person(self._registry.main) or of_relay(source.agent)
         return await merger.commit_work(source, branch, text, committer)
-
-    async def _person(self, by: str) -> Signature:
-        """The person as git knows them, where it knows one of that name."""
-        assert self._registry.main is not None
-        known = await of_person(self._registry.main)
-        return known if known is not None and known.name.casefold() == by.casefold() else of_relay(by)
 
     async def _record(self, worktree: TrackedWorktree, plan: Mapping[str, Any]) -> None:
         """Record a plan that is on the branch, and drop it, in one transaction."""

@@ -106,6 +106,10 @@ class StoredWorktreeRoom(WorktreeRoom):
 
         return await self._tools.join(git, ours, theirs, merge, chosen)
 
+    async def resolved_by(self, ids: Sequence[str]) -> Sequence[str]:
+        people = await self._store.read(lambda tx: journal.written_by(tx, ids)) if ids else []
+        return [f"Resolved-by: {' '.join(person.split())}" for person in people]
+
     async def warnings(self, git: Git, ours: str, theirs: str) -> Sequence[str]:
         return () if self._tools is None else await self._tools.warnings(git, ours, theirs)
 

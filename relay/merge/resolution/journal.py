@@ -347,6 +347,14 @@ async def chosen(tx: Tx, ids: Sequence[str]) -> dict[str, ChosenText]:
     }
 
 
+async def written_by(tx: Tx, ids: Sequence[str]) -> list[str]:
+    """The people whose own lines are to stand in some of these places, each once, by the conflicts' numbers."""
+    rows = await tx.all(Q.conflicts_of_ids, ids=dumps(list(ids)))
+    found = sorted((_of_row(row) for row in rows if row["state"] == SETTLED), key=lambda each: each.number)
+    types = [(each.resolution or {})["resolution_type"] for each in found]
+    return list(dict.fromkeys(each["user_id"] for each in types if each["type"] == "human_resolved"))
+
+
 async def choices(tx: Tx) -> int:
     """The position of the last choice in the log; 0: there is none."""
     row = await tx.one(Q.last_choice, type=RESOLVED)

@@ -119,7 +119,7 @@ async def test_what_a_branch_would_undo_of_what_another_landed_is_said(tmp_path:
     # It has the landed commit, and writes the whole file as it remembers it.
     git(one.at("C"), "merge", "-q", "--ff-only", "main")
     write(one.at("C"), {"a.py": lines(1, 19) + "last\n", "more.py": "x\n"})
-    told = {"agent": "B", "path": "a.py", "commit": landed}
+    told = {"agent": "B", "path": "a.py", "commit": landed, "did": "landed"}
     assert await undoes("C") == ("clean", [told])
     order = (await rows(one.registry, decided={"C"}))[1]
     assert [(turn["agent"], turn["undoes"]) for turn in order] == [("A", []), ("C", [told])]

@@ -432,6 +432,11 @@ async def test_a_verdict_is_shown_as_one_of_the_files_that_were_tested(
     await expect(page.get_by_test_id("merge-order")).to_contain_text(
         "CODEX, CLAUDE (last: it would undo what GEMINI landed in src/cart.py)"
     )
+    room.air.order[1]["undoes"][0]["did"] = "took back"
+    await page.get_by_test_id("worktrees-again").click()
+    await expect(page.get_by_test_id("merge-order")).to_contain_text(
+        "CLAUDE (last: it would bring back what GEMINI took back in src/cart.py)"
+    )
     await row(page, "CLAUDE").get_by_test_id("merge").click()
     dialog = page.get_by_test_id("merge-dialog")
     await expect(dialog.get_by_test_id("merge-tests")).to_contain_text("Its tests failed (v7).")

@@ -6,11 +6,11 @@ import { personName, uuid } from "../state/prefs";
 import { onEntries } from "../state/room";
 import type { Entry, Need } from "../types";
 
-/** Does it; gives what the room says, whether it did it, and the command that takes it back, where there is one. */
-export async function actOn(need: Need, action: string, text = ""): Promise<{ said: string; done: boolean; undo?: string | null }> {
+/** Does it; gives what the room says, whether it did it, the command that takes it back, where there is one, and the conflict that the person settles now. */
+export async function actOn(need: Need, action: string, text = ""): Promise<{ said: string; done: boolean; undo?: string | null; opens?: string | null }> {
   try {
     const answer = await api.actOnNeed(need.id, action, text);
-    return { said: answer.reason ?? "Done.", done: true, undo: answer.undo };
+    return { said: answer.reason ?? "Done.", done: true, undo: answer.undo, opens: answer.opens };
   } catch (problem) {
     if (!(problem instanceof ApiError)) throw problem;
     return { said: [problem.message, problem.fix].filter(Boolean).join(" "), done: false };

@@ -11,6 +11,7 @@ import "../style/views.css";
 import "../style/needs.css";
 import "../style/worktrees.css";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { loadConflicts } from "../state/conflicts";
 import { loadNeeds, needAt, needs, needsProblem } from "../state/needs";
 import { roomNow } from "../state/locks";
 import { agents, fleet } from "../state/room";
@@ -94,7 +95,7 @@ function Card({ need, gone, past, late, own }: Placed & { own: Set<string> }) {
     setBusy(true);
     setRefused("");
     own.add(need.id);
-    const { said, done, undo } = await actOn(need, action.name, text);
+    const { said, done, undo, opens: next } = await actOn(need, action.name, text);
     setBusy(false);
     requestAnimationFrame(backTo);
     if (!done) {
@@ -103,6 +104,7 @@ function Card({ need, gone, past, late, own }: Placed & { own: Set<string> }) {
     }
     setHigh(place.current?.offsetHeight ?? 0);
     setAsks(null);
+    if (next) await loadConflicts().then(() => follow(next));
     toast(said.replace(/`/g, "").split("\n")[0]!, undo ? { action: { label: "Undo", run: () => { own.delete(need.id); void tell(takeBack(undo)); } }, long: true } : {});
   };
   const ends = instant(need.ends_at);

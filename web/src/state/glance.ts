@@ -76,7 +76,7 @@ export function standing(name: string): Standing | null {
   if (verified && !isOver(verified)) return { kind: "changed", text: verified.state === "waiting" ? "waits for an approval" : "is being tested", tests: true };
   if (verified && !verified.present) return { kind: "changed", text: "changed since its tests passed", tests: true };
   const undone = tree.undoes?.[0];
-  if (undone) return { kind: "conflicts", text: `would undo ${undone.agent}'s landed lines in ${undone.path.split("/").pop()}` };
+  if (undone) return { kind: "conflicts", text: `${undone.did === "took back" ? `would bring back what ${undone.agent} took back` : `would undo ${undone.agent}'s landed lines`} in ${undone.path.split("/").pop()}` };
   return lands(tree) ? { kind: "ready", text: mainFails.value ? `ready, ${mainFails.value.branch} fails` : "ready to land" } : { kind: "changed", text: "not merged yet" };
 }
 

@@ -31,6 +31,12 @@ const MARKS: Readonly<Record<string, string>> = { clean: "✓", joins: "✓", co
 /** A person's checkout of the branch that is merged into: its name, where the room said it. */
 const main = (tree: Worktree): string => tree.into ?? "the main branch";
 
+/** What it would undo of what another landed, or bring back of what another took back. */
+function Undoes({ hit }: { hit: NonNullable<Worktree["undoes"]>[number] }) {
+  const back = hit.did === "took back";
+  return <>would {back ? "bring back" : "undo"} what <Who name={hit.agent} /> {back ? "took back" : "landed"} in {fewPaths([hit.path])}</>;
+}
+
 function Merges({ tree }: { tree: Worktree }) {
   const told = tree.merges ?? "unknown";
   const tip = { clean: "git found no conflict in a trial merge.", joins: "git alone finds conflicts. You see what relay makes of them before you merge.", conflicts: tree.unsettled ? "Conflict markers stand in its files." : "A trial merge found conflicts.", nothing: `${main(tree)} already has all of this branch.`, unknown: "git cannot tell whether it merges." }[told];
@@ -51,7 +57,7 @@ function Merges({ tree }: { tree: Worktree }) {
       ))}
       {(tree.undoes ?? []).map((hit) => (
         <span key={hit.commit + hit.path} class="merges merges-collides" data-tip={`The branch has commit ${hit.commit.slice(0, 9)}, and takes out of ${hit.path} what it brought`} tabIndex={0} data-testid="undoes">
-          <span aria-hidden="true">⚠</span> would undo what <Who name={hit.agent} /> landed in {fewPaths([hit.path])}
+          <span aria-hidden="true">⚠</span> <Undoes hit={hit} />
         </span>
       ))}
       {tree.merging && <span class="merges merges-unknown" data-testid="under-way">a merge into it is under way</span>}
@@ -245,7 +251,7 @@ export default function WorktreesView() {
       <Full />
       {landingRequired.value && list && list.length > 0 && <p class="merge-order" data-testid="landing-required">{byQueue()} <button type="button" class="link" onClick={() => show("landing")}>Change that</button></p>}
       {order.value.length > 1 && order.value.some((turn) => turn.sets_back.length || turn.failed || turn.undoes?.length) && (
-        <p class="merge-order" data-testid="merge-order">Merge in this order, so that the fewest are set back: {order.value.map((turn, i) => <span key={turn.agent}>{i > 0 && ", "}<Who name={turn.agent} />{turn.first && ` (after it has merged ${list?.[0] ? main(list[0]) : "main"})`}{turn.failed && ` (last: its tests failed, ${turn.failed})`}{turn.undoes?.[0] && <> (last: it would undo what <Who name={turn.undoes[0].agent} /> landed in {fewPaths([turn.undoes[0].path])})</>}</span>)}.</p>
+        <p class="merge-order" data-testid="merge-order">Merge in this order, so that the fewest are set back: {order.value.map((turn, i) => <span key={turn.agent}>{i > 0 && ", "}<Who name={turn.agent} />{turn.first && ` (after it has merged ${list?.[0] ? main(list[0]) : "main"})`}{turn.failed && ` (last: its tests failed, ${turn.failed})`}{turn.undoes?.[0] && <> (last: it <Undoes hit={turn.undoes[0]} />)</>}</span>)}.</p>
       )}
       {Object.entries(troubles.value).map(([agent, words]) => <p key={agent} class="notice notice-warn" data-testid="trouble"><Who name={agent} /> <Words text={words} /></p>)}
       {shown && !shown.member && <Diff tree={shown} />}

@@ -278,8 +278,8 @@ class BranchMerger:
             proposed_message(merged.branch, options.squash, about, commits, paths, dirty=dirty)
         )
         known_addresses = {author.email.lower(), committer.email.lower(), *named_coauthors(text)}
-        rest = [person for person in people if person.email.lower() not in known_addresses]
-        trailers = (*(f"Co-authored-by: {person}" for person in rest), *options.trailers)
+        rest = [f"Co-authored-by: {each}" for each in people if each.email.lower() not in known_addresses]
+        trailers = (*rest, *await self.room.resolved_by(merged.settled), *options.trailers)
         message = await with_trailers(merged.git, text, trailers)
         proposal = Proposal(
             branch=merged.branch,

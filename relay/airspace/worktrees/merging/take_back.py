@@ -13,13 +13,13 @@ from relay.airspace.worktrees.lifecycle import WorktreeLifecycle, is_ancestor
 from relay.airspace.worktrees.merging.filters import refuse_to_filter
 from relay.airspace.worktrees.merging.merge_into_main import BranchMerger
 from relay.airspace.worktrees.merging.proposal import MergeSource
-from relay.airspace.worktrees.merging.undone import tree_without
+from relay.airspace.worktrees.merging.undone import TAKES_BACK, tree_without
 from relay.airspace.worktrees.merging.wording import some_paths
 from relay.git.checkout import Checkout
 from relay.git.diff import changed_files
 from relay.git.run import Git, GitError, name_of
 from relay.git.scratch_repository import ScratchRepository
-from relay.git.signing import of_person, of_relay, signed
+from relay.git.signing import of_named, of_person, of_relay, signed
 from relay.git.snapshot import commit_tree
 from relay.model import Refusal
 
@@ -67,10 +67,11 @@ class MergeTakeBack:
         await refuse_to_filter(
             self._scratch, self._main, changed, tree, f"Revert it by hand in {self._main.top}."
         )
-        person = await of_person(self._main) or of_relay(by)
+        committer = await of_person(self._main) or of_relay(by)
         subject = await git.line("log", "-1", "--format=%s", merge)
-        text = f'Take back "{subject}"\n\nThis takes back the merge {merge}.\n'
-        commit = await commit_tree(git, tree, [head], text, signed(person, person))
+        text = f'Take back "{subject}"\n\n{TAKES_BACK}{merge}.\n'
+        who = signed(await of_named(self._main, by), committer)
+        commit = await commit_tree(git, tree, [head], text, who)
         await self._scratch.publish(self._main, commit, [head])
         work = await git.line("rev-parse", f"{merge}^2") if await self._is_merge(git, merge) else merge
         kept = await self._lifecycle.hold(side.agent, work)

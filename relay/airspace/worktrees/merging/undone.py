@@ -18,6 +18,8 @@ from relay.git.signing import of_relay, signed
 from relay.git.snapshot import commit_tree
 from relay.git.trial_merge import Merge, merge_trees
 
+#: How the body of a commit begins that takes a merge back (`relay.airspace.worktrees.merging.take_back`).
+TAKES_BACK = "This takes back the merge "
 #: Commits of the main branch that are looked at, the newest that changed the same files.
 MOST_COMMITS = 10
 #: Files of a branch that are looked at, and bytes of one commit's.
@@ -36,8 +38,8 @@ async def tree_without(git: Git, head: str, merge: str) -> Merge | None:
 
 
 async def undone(git: Git, agent: str, work: Work) -> list[Mapping[str, str]]:
-    """`{agent, path, commit}` for each file in which the work of `agent` undoes what another brought to the main
-    branch; the newest commit first. Raises GitError."""
+    """`{agent, path, commit, did}` for each file in which the work of `agent` undoes what another brought to the main
+    branch; the newest commit first. `did`: `landed`, or `took back`. Raises GitError."""
     mine = {
         name_of(record.path): record
         for record in work.records
@@ -45,17 +47,18 @@ async def undone(git: Git, agent: str, work: Work) -> list[Mapping[str, str]]:
     }
     if not mine or len(mine) > MOST_FILES:
         return []
-    asked = ("log", "--first-parent", f"--max-count={MOST_COMMITS}", "--format=%H%x00%P%x00%an")
+    asked = ("log", "--first-parent", f"--max-count={MOST_COMMITS}", "--format=%x01%H%x00%P%x00%an%x00%b")
     found = list[Mapping[str, str]]()
-    for line in filter(None, (await git.line(*asked, work.base, "--", *mine)).split("\n")):
-        commit, parents, who = line.split("\0", 2)
+    for entry in (await git.line(*asked, work.base, "--", *mine)).split("\x01")[1:]:
+        commit, parents, who, body = entry.split("\0", 3)
         if who == agent or not parents:
             continue
         brought = await changed_files(git, f"{commit}^1", commit, renames=False)
         both = {path: (record, mine[path]) for record in brought if (path := name_of(record.path)) in mine}
         if likely := await _likely(git, both):
             for path in sorted(likely & await _taken_out(git, work, commit)):
-                found.append({"agent": who, "path": path, "commit": commit})
+                did = "took back" if body.startswith(TAKES_BACK) else "landed"
+                found.append({"agent": who, "path": path, "commit": commit, "did": did})
     return found
 
 
