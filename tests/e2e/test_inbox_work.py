@@ -110,9 +110,20 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
     by_hand.unlink()
     await says(room, "answered:t1", r".*; its tests failed \(v\d+\)\. ")
     await room.post("/land @BEN")
+    # One need: that it did not land, and the task that it was for. What failed is not offered first again.
     out = await comes(room, "not_landed")
-    assert (out["about"], names(out)) == ("BEN", ["land", "later"])
     assert "unit failed" in out["text"], out["text"]
+    out = await says(
+        room,
+        out["id"],
+        r"Its branch did not land.*\. BEN has answered t1 “break it” \(m\d+\): “done”\. Is it done",
+    )
+    assert (out["about"], names(out)) == ("BEN", ["again", "land", "done", "later"])
+    assert "answered:t1" not in await needs(room)
+    by_hand.write_text("by hand\n")
+    changed = await says(room, out["id"], r".*“done”; its tests failed \(v\d+\)\. Is it done")
+    assert names(changed) == ["land", "again", "done", "later"]
+    by_hand.unlink()
     assert (await act(room, out["id"], "land"))["success"]
     await goes(room, out["id"])
     again = await comes(room, "not_landed")

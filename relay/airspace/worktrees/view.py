@@ -117,6 +117,7 @@ async def rows(
         ]
         row["untried"] = [other for _, other in _partners(name, untried)]
         # What is half written says nothing yet.
+        row["about"] = await _about(registry, name, work)
         row["undoes"] = [] if row["working"] else await registry.merge_trials.undone(name, work)
         shown.append(row)
     merging = [
@@ -134,7 +135,8 @@ async def rows(
         for row in shown:
             row["verified"] = verdicts.get(row["agent"])
         failed = {name: each["reference"] for name, each in verdicts.items() if each["state"] == "failed"}
-    turns = best_order(merging, behind, collisions, yields, decided, failed)
+    undoes = {row["agent"]: row["undoes"] for row in reversed(shown)}
+    turns = best_order(merging, behind, collisions, yields, decided, failed, undoes)
     return shown, [turn.as_json() for turn in turns]
 
 
@@ -172,6 +174,14 @@ def _row(
         "member": None,
         "away": False,
     }
+
+
+async def _about(registry: WorktreeRegistry, agent: str, work: Work) -> dict[str, Any] | None:
+    """The request that a branch is about: `{number, text}` (`WorktreeRoom.about`); None: it changes nothing, or that
+    is not known."""
+    paths = [name_of(record.last_path) for record in work.records]
+    about = await registry.room.about(agent, work.started_at, paths) if paths else None
+    return None if about is None else about.as_json()
 
 
 def _told(work: SharedWork, others: Mapping[str, SharedWork]) -> dict[str, Any]:
@@ -219,6 +229,7 @@ def _told(work: SharedWork, others: Mapping[str, SharedWork]) -> dict[str, Any]:
             if merge.clean and merge.joined
         ],
         "untried": [],
+        "about": None,
         "undoes": [],
     }
 
@@ -273,6 +284,7 @@ async def difference(registry: WorktreeRegistry, agent: str, path: str = "") -> 
         "head": snapshot.head.commit,
         "into": target.branch if target is not None else None,
         "tree": snapshot.tree,
+        "about": await _about(registry, worktree.name, work),
         "path": str(worktree.checkout.top),
         "dirty": snapshot.dirty,
         "diff": text,

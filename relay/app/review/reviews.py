@@ -14,6 +14,7 @@ from dataclasses import asdict
 from typing import Any
 
 from relay.airspace.worktrees.lifecycle import is_ancestor
+from relay.airspace.worktrees.merging.wording import about_said
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
 from relay.airspace.worktrees.view import MOST_DIFF, difference, looked_for, missing
@@ -286,6 +287,8 @@ def shown(told: Mapping[str, Any], person: str) -> str:
         what = f"{head}no change." + (f" {landed(told['landed'])}" if told["landed"] else "")
         return "\n".join([what, *_open_comments(told, "Comments that were open when it landed:")])
     lines = [f"{head}{many}, +{added} -{removed}. {person} has reviewed {done}.{beside}", ""]
+    if told["about"]:
+        lines[1:1] = ["", f"It is about: {safe_line(about_said(told['about']), 120)}"]
     for file in files[:MOST_NAMED]:
         was = f", was {code_span(file['old_path'])}" if file["old_path"] else ""
         size = "binary" if file["binary"] else f"+{file['insertions']} -{file['deletions']}"

@@ -2,7 +2,7 @@
 
 import { computed } from "@preact/signals";
 import type { Agent, Need } from "../types";
-import type { Verdict, Worktree } from "../worktree_types";
+import type { About, Verdict, Worktree } from "../worktree_types";
 import { warningsOf } from "./airspace";
 import { isOver } from "../landing/over";
 import { entryOfAgent, newest } from "./landing";
@@ -28,6 +28,9 @@ export function taskLine(agent: Agent): string {
   const own = tasks.value.find((task) => task.assignee === agent.name && task.status !== "done" && task.given?.at(-1)?.message !== agent.last?.message_id);
   return own ? `Has ${ref("t", own.number)}: ${own.title}` : "";
 }
+
+/** What its branch is about, as the room names it in git; null: it changes nothing, or nobody knows. */
+export const aboutOf = (name: string): About | null => (standing(name) && worktreeFor(name)?.about) || null;
 
 /** What of the inbox is about an agent; undefined: nothing. */
 export const waitsFor = (name: string): Need | undefined => needs.value.find((need) => need.about.split(" and ").includes(name));
@@ -57,7 +60,9 @@ export function verdictOf(name: string): Verdict | null {
 export function standing(name: string): Standing | null {
   const warning = warningsOf(name)[0];
   const tree = worktreeFor(name);
-  const others = warning?.agents.filter((other) => other.toUpperCase() !== name.toUpperCase()) ?? tree?.collides?.map((hit) => hit.agent) ?? [];
+  // One advisory can be about more than two: where git names pairs, these, as in Worktrees.
+  const met = tree?.collides?.map((hit) => hit.agent) ?? [];
+  const others = met.length ? met : warning?.agents.filter((other) => other.toUpperCase() !== name.toUpperCase()) ?? [];
   if (others.length) return { kind: "collides", text: `collides with ${others.join(", ")}` };
   const into = tree?.into ?? "the main branch";
   if (warning || tree?.merges === "conflicts") return { kind: "conflicts", text: `conflicts with ${into}` };
