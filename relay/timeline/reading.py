@@ -46,7 +46,7 @@ _PLAIN["exploration.compared"] = "compared the variants of a task"
 #: What a `files.read` of a worktree is, by its source.
 _READ = {
     "merge": "took the main branch in",
-    "abort": "has its files as before the merge of the main branch",
+    "abort": "gave up its merge of the main branch, which put back",
     "restore": "has its work back",
     "start": "was seen for the first time",
     "handoff": "got what was handed on",

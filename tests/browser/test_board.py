@@ -212,5 +212,6 @@ async def test_cards_are_found_selected_and_changed_together(ann: Person, house:
     await expect(gate).to_contain_text("P1")
     await gate.get_by_test_id("task-open").click()
     await expect(page.get_by_test_id("task-source")).to_have_attribute("href", "https://example.org/issues/4")
+    await expect(page.get_by_test_id("task-input")).to_contain_text("labels: P0")
     await page.keyboard.press("Escape")
     await house.post("/clearall", "ben")

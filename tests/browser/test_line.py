@@ -116,11 +116,19 @@ async def test_a_restarted_daemon_is_found_again(
         ann = await Person.arrive(chromium, one, "ann")
         await one.post("@CODEX beat 1", "ben")
         await ann.sees("CODEX heard @CODEX beat 1", "CODEX")
+        await ann.go("needs")
+        await ann.go("room")
         one.kill()
         await expect(ann.page.get_by_test_id("connection")).to_have_attribute("data-state", "offline")
         await ann.composer.fill("@CODEX written while nobody listened")
         await ann.composer.press("Enter")
         await expect(ann.page.get_by_test_id("outgoing")).to_contain_text("waiting for the room")
+        # The inbox names the command that starts this very room, as the room's view does.
+        await ann.page.evaluate("location.hash = '#/needs'")
+        await expect(ann.page.locator(".needs-view .problem, .view .problem").first).to_contain_text(
+            "--config"
+        )
+        await ann.go("room")
         one.echo("[ben] /who beat 2")
         await one.start()
         await ann.is_live()

@@ -145,6 +145,12 @@ async def test_no_card_moves_while_a_person_is_in_the_list(chromium: Browser, tm
 
         # The pointer is over a button: what comes is counted, and said to who does not see it.
         answer = cards.nth(1).get_by_test_id("act-answer")
+        # The tip of a button does not lie over the text that it is about.
+        await answer.hover()
+        tip = page.get_by_role("tooltip")
+        await expect(tip).to_be_visible()
+        at, of = await tip.bounding_box(), await answer.bounding_box()
+        assert at is not None and of is not None and at["y"] > of["y"]
         await answer.hover()
         stood = await places(page)
         await house.post("@CLEO keep the visits")

@@ -133,6 +133,14 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
     await room.post(f"/later {again['id']} undo")
     await comes(room, "not_landed")
     await ask(room, "@BEN mend it")
+
+    async def passed() -> bool:
+        return (
+            re.search(r"^BEN .*; its tests passed \(v\d+\)", (await room.relay("worktrees")).out, re.M)
+            is not None
+        )
+
+    await eventually(passed, "the verdict among the worktrees")
     assert (await act(room, again["id"], "land"))["success"]
     await answer_of(room, r"BEN.*(landed|is in main)")
     await goes(room, again["id"])

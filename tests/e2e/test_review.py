@@ -178,6 +178,8 @@ async def test_a_suggestion_is_the_persons_commit_and_is_taken_back(open_room: O
     assert told[f"m{number}.1"]["applied"] == git(place, "rev-parse", "HEAD")
     status, done = await order(room, "apply", comment=f"m{number}.1")
     assert not done["success"] and "was applied by ann" in done["reason"]
+    listed = (await room.relay("review", "AVA", "--name", "ann")).out
+    assert f"m{number}.1 cart.py, applied as " in listed
     # The timeline has it as the person's, and the agent's own as the agent's.
     lines = (await room.relay("timeline", "log", "--path", "cart.py")).out.splitlines()
     assert [line.split()[3] for line in lines] == ["AVA", "AVA", "ann"]

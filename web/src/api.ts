@@ -13,6 +13,12 @@ import type { Asked, Landing, Verification, WholeVerification } from "./landing/
 import type { GivenMemory } from "./memory/types";
 import type { Worktrees } from "./worktree_types";
 
+let starting = "`bash scripts/start.sh` in relay's folder";
+/** The command that starts this very room, once it has said so. */
+export function knowStart(command: string): void {
+  starting = `\`${command}\``;
+}
+
 export class ApiError extends Error {
   constructor(
     /** HTTP status; 0 = the daemon was not reached; 200 = the domain said no. */
@@ -76,7 +82,7 @@ export async function call<T>(method: string, path: string, body?: unknown, whol
     });
   } catch (problem) {
     if (problem instanceof DOMException && problem.name === "TimeoutError") throw new ApiError(0, "slow", "The room did not answer in time.", "It may have done it all the same: look before you try again.");
-    throw new ApiError(0, "unreachable", "The room cannot be reached.", "Is the daemon running? `bash scripts/start.sh` in relay's folder starts it.");
+    throw new ApiError(0, "unreachable", "The room cannot be reached.", `Is the daemon running? ${starting} starts it.`);
   }
   if (response.ok) onAnswered();
   const data = (await response.json().catch(() => null)) as

@@ -25,6 +25,10 @@ describe("the board", () => {
     expect(next.map((one) => one.title)).toEqual(["new", "Task 3", "Task 4"]);
   });
 
+  it("says that the work for a task has landed", () => {
+    expect(remarks(task(1, { status: "in_progress", assignee: "AVA", landed: "b5f12be0cafe" }), [], NOW).map((one) => one.text)).toContain("landed as b5f12be");
+  });
+
   it("knows where a bare number is a task", () => {
     const said = (kind: "human" | "system" | "agent", speaker: string, body: string, meta = {}) => ({ kind, speaker, body, meta });
     const notice = said("system", "RELAY", "Task #3 fails with one that it depends on: #2 failed.", { coordination: "task.changed", notice: "coordination" });

@@ -400,6 +400,8 @@ def _merges(worktree: dict[str, Any]) -> str:
     parts += [f"{_undoes(hit)} (commit {hit['commit'][:9]})" for hit in worktree.get("undoes", ())]
     if (verdict := worktree.get("verified")) and verdict["said"]:
         parts.append(verdict["said"].rstrip("."))
+    elif verdict and verdict["present"] and verdict["state"] == "passed":
+        parts.append(f"its tests passed ({verdict['reference']})")
     if worktree["untried"]:
         parts.append(f"not tried yet with {', '.join(worktree['untried'])}")
     if worktree["merging"]:

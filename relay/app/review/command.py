@@ -111,8 +111,9 @@ def _listed(told: Mapping[str, Any], person: str) -> str:
         lines.append(f"  [{mark}] {safe_line(file['path'], 400):<{wide}}  {size}{star}{was}")
     for each in told["comments"]:
         where = f"line {each['stands']}" if each["stands"] is not None else "outdated: its lines have changed"
-        did = f", applied as {each['applied'][:9]}" if each["applied"] else ""
-        lines += ["", f"{each['id']} {safe_line(each['path'], 400)}, {where}{did} ({each['by']})"]
+        if each["applied"]:
+            where = f"applied as {each['applied'][:9]}"
+        lines += ["", f"{each['id']} {safe_line(each['path'], 400)}, {where} ({each['by']})"]
         lines += [f"    {safe_line(line, 400)}" for line in each["text"].splitlines()]
         if each["suggestion"] is not None and not each["applied"] and each["stands"] is not None:
             typed = command(f"review {told['agent']} --apply {each['id']}").strip("`")

@@ -18,8 +18,8 @@ from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job, JobState, message_of_row
 from relay.store.ports import Tx
 
-#: Tasks that are looked at, those given last; jobs of a message.
-MOST_TASKS, MOST_JOBS = 100, 10
+#: Tasks that are looked at, those given last; jobs of a message; changes of worktrees, the newest.
+MOST_TASKS, MOST_JOBS, MOST_CHANGES = 100, 10, 1000
 
 
 class Landing(NamedTuple):
@@ -40,16 +40,18 @@ async def landed(tx: Tx, tasks: Sequence[BoardTask]) -> Mapping[str, Landing]:
     jobs = {(job.message_id, job.agent): job for job in map(Job.of_row, rows) if job.state is JobState.DONE}
     answers = dumps([job.answer_id for job in jobs.values() if job.answer_id])
     told = {row["id"]: message_of_row(row) for row in await tx.all(Q.messages_by_ids, ids=answers)}
-    found, changes = dict[str, Landing](), dict[str, list[Event]]()
+    if not told:
+        return {}
+    # Of all agents at once: the log is looked through once, however many there are.
+    changes = await events.about(tx, '"change"', types=[CHANGED], limit=MOST_CHANGES)
+    found = dict[str, Landing]()
     for task in last:
         message, _, agent = task.given[-1]
         job = jobs.get((message, agent))
         answer = None if job is None or job.answer_id is None else told.get(job.answer_id)
         if job is None or answer is None or not answer.meta.get("worktree"):
             continue
-        if agent not in changes:
-            changes[agent] = await events.about(tx, agent, types=[CHANGED])
-        merge = _merge(changes[agent], agent, job.ended_at or job.created_at)
+        merge = _merge(changes, agent, job.ended_at or job.created_at)
         if merge is not None:
             found[task.id] = merge
     return found

@@ -44,7 +44,7 @@ def stands_with(worktree: Mapping[str, Any]) -> list[str]:
     if (disk := worktree.get("disk")) is not None:
         parts.append(f"{'' if disk['whole'] else 'at least '}{_size(disk['bytes'])} on disk")
     if (ports := worktree.get("ports")) is not None:
-        parts.append(f"ports {ports[0]}-{ports[1]}")
+        parts.append(f"ports {ports[0]}-{ports[1]}" if ports[1] > ports[0] else f"port {ports[0]}")
     if parts:
         lines.append("; ".join(parts))
     setup, app = worktree.get("setup"), worktree.get("app")

@@ -30,6 +30,8 @@ QUIET = frozenset(
 )
 _COMMAND = re.compile(r"/[a-z][^\n]*", re.IGNORECASE)
 _ASKS = ("conflict", "handoff", "approval", "verification", "exploration", "actions", "heard", "error")
+#: Rows of the memory that are named below an answer.
+GIVEN = 3
 #: Characters of an answer that stands on its command's line; seconds that a command waits for its answer.
 SHORT, PATIENCE_S = 140, 2.0
 
@@ -142,11 +144,12 @@ def entry_lines(
 
 
 def _given(told: Any) -> list[str]:
-    """What the answer's agent was given of the room's memory, by its numbers: `was given r3, r14`."""
+    """What the answer's agent was given of the room's memory, by its numbers: `was given r3, r14 of the memory`."""
     if not isinstance(told, list):
         return []
     names = [safe_line(str(memory.get("reference")), 20) for memory in told[:20] if isinstance(memory, dict)]
-    return [f"was given {', '.join(names)}"] if names else []
+    more = f" and {len(names) - GIVEN} more" if len(names) > GIVEN else ""
+    return [f"was given {', '.join(names[:GIVEN])}{more} of the memory"] if names else []
 
 
 def _changed(told: Any) -> list[str]:

@@ -29,7 +29,7 @@ log = structlog.get_logger(__name__)
 NOTICE_EVERY_S = 60.0
 ALLOW = ("allow_once", "allow_always")
 REJECT = ("reject_once", "reject_always")
-_HERE = "GET /api/permissions lists the open ones."
+_HERE = "`/inbox` lists the open ones."
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from relay.app.worktrees import record as records
 from relay.app.worktrees.disk import measure, megabytes
 from relay.app.worktrees.ports import PortRange, first_port, free_range, listening_ports, listens
 from relay.app.worktrees.record import Setup, WorktreeRecord
+from relay.app.worktrees.terminal import stands_with
 from relay.config.airspace import PortSettings
 from relay.model import actions
 from relay.room.parsing import commands
@@ -122,3 +123,8 @@ def test_a_setup_that_an_earlier_version_ordered_is_understood() -> None:
 def test_a_line_that_says_too_little_is_answered(line: str, said: str) -> None:
     found = commands.parse(line, ("AVA", "BEN"))
     assert isinstance(found, commands.Problem) and said in found.text
+
+
+def test_one_port_is_no_range() -> None:
+    assert stands_with({"ports": [4961, 4961]}) == ["port 4961"]
+    assert stands_with({"ports": [4961, 4963]}) == ["ports 4961-4963"]

@@ -59,6 +59,12 @@ def test_an_entry_is_printed_once(view: RoomView) -> None:
     assert said(view, entry(2)) == []
 
 
+def test_what_of_the_memory_an_agent_was_given_is_one_short_line(view: RoomView) -> None:
+    given = [{"reference": f"r{n}"} for n in range(1, 6)]
+    lines = said(view, entry(4, "CLAUDE", kind="agent", meta={"memories": given}))
+    assert "was given r1, r2, r3 and 2 more of the memory" in "\n".join(lines)
+
+
 def test_a_day_is_announced() -> None:
     assert said(RoomView("ann"), entry(1))[0].startswith("── ")
 

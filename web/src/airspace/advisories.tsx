@@ -51,7 +51,7 @@ export function AdvisoryList() {
     <section class="advs" aria-label="Advisories">
       <header><h2>Advisories</h2>{kinds.map(({ kind, line }) => <span key={kind} class="muted" data-testid={`precision-${kind}`} tabIndex={0} data-tip={KINDS[kind]}>{kind}: {line}</span>)}{!kinds.length && <span class="muted" data-testid="precision-none">no outcome known yet</span>}</header>
       {open.length > 0 && <ul data-testid="advisories-open">{open.map((advisory) => <Row key={advisory.id} advisory={advisory} />)}</ul>}
-      {!open.length && <p class="muted advs-none">{list.length ? "None is open." : "None yet. When two agents come near each other in the code, it is said here and in the room."}</p>}
+      {!open.length && <p class="muted advs-none">{list.length ? "No advisory is open." : "None yet. When two agents come near each other in the code, it is said here and in the room."}</p>}
       {closed.length > 0 && <><h3>Closed</h3><ul data-testid="advisories-closed">{closed.slice(0, CLOSED).map((advisory) => <Row key={advisory.id} advisory={advisory} />)}</ul>{closed.length > CLOSED && <p class="muted advs-none">and {closed.length - CLOSED} older</p>}</>}
     </section>
   );

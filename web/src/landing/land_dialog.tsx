@@ -31,7 +31,7 @@ function Row({ of, before, onClose }: { of: Planned; before: readonly Planned[];
     <li class={of.why ? "plan-not" : ""} data-testid="planned" data-agent={of.agent} data-may={!of.why}>
       <p class="plan-head"><Who name={of.agent} /> <code>{of.branch}</code>{of.member && <span class="muted"> at {of.member}</span>}</p>
       {of.files.length > 0 && <p>{counted(of.files.length, "file")}: <Paths of={of.files} /></p>}
-      {of.why ? <p class="plan-why">Not now: <Words text={of.why} />.</p> : tests.length ? <p>What tests it: {tests.join(", ")}.</p> : <p class="plan-untested">It lands as <b>not tested</b>: no policy covers it.</p>}
+      {of.why ? <p class="plan-why">Not now: <Words text={of.why} />.{worktreeFor(of.agent)?.merges === "conflicts" && <> <button type="button" class="link" onClick={() => { onClose(); show("conflicts"); }} data-testid="plan-conflicts">Show the conflicts</button></>}</p> : tests.length ? <p>What tests it: {tests.join(", ")}.</p> : <p class="plan-untested">It lands as <b>not tested</b>: no policy covers it.</p>}
       {!of.why && setsBack({ into: worktreeFor(of.agent)?.into, collides: of.collides.filter((hit) => !before.some((one) => !one.why && one.agent === hit.agent)) }).map((line) => <p key={line} class="plan-warn" data-testid="plan-sets-back"><Words text={line} /></p>)}
       {!of.why && verdict?.said && <p class="plan-warn" data-testid="plan-tests">{verdict.said}</p>}
       {open > 0 && <p class="plan-warn" data-testid="plan-open">{open === 1 ? "1 comment is open." : `${open} comments are open.`} <button type="button" class="link" onClick={() => { onClose(); showReview(of.agent); }}>Review</button></p>}
@@ -83,7 +83,7 @@ export function LandDialog({ agents, squash = false, onClose }: { agents: readon
         <button type="button" aria-pressed={method === "squash"} onClick={() => setMethod("squash")} data-tip="One commit of everything; the branch as it was is kept aside" data-testid="land-squash">Squash</button>
       </div>
       <div class="dialog-act">
-        <button type="button" class="button" onClick={onClose}>Not now</button>
+        <button type="button" class="button" onClick={onClose}>Cancel</button>
         <button type="button" class="button primary" disabled={busy || !may.length} onClick={() => void land()} data-testid="land-now">{busy ? "Asking…" : !one && may.length ? `Land ${counted(may.length, "branch", "branches")}` : "Land"}</button>
       </div>
     </Layer>

@@ -6,7 +6,7 @@
  */
 
 import { batch, computed, signal, type Signal } from "@preact/signals";
-import { api, ApiError } from "../api";
+import { api, ApiError, knowStart } from "../api";
 import type { Task } from "../coordination_types";
 import type { Agent, BoardCounts, Command, Cycle, DispatcherState, Entry, Fleet, Frame, Job, RoomState, StreamPiece } from "../types";
 import * as board from "./board";
@@ -241,6 +241,7 @@ export function applyFrames(frames: readonly Frame[]): void {
 
 function takeState(state: Omit<RoomState, "commands">): void {
   shellCommands.value = { ...shellCommands.peek(), ...state.shell };
+  knowStart(shell("start"));
   room.value = state.room;
   agents.value = state.agents;
   if (counts.peek()) counts.value = state.board;

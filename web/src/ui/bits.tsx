@@ -202,7 +202,9 @@ export function Tooltip() {
       const at = target.getBoundingClientRect();
       const size = tip.getBoundingClientRect();
       const above = at.top - size.height - 8;
-      tip.style.top = `${above > 4 ? above : at.bottom + 8}px`;
+      // Above the buttons of a card stands what they are about.
+      const below = at.bottom + 8;
+      tip.style.top = `${above > 4 && !(target.closest(".need-acts") && below + size.height < innerHeight) ? above : below}px`;
       tip.style.left = `${Math.max(6, Math.min(innerWidth - size.width - 6, at.left + at.width / 2 - size.width / 2))}px`;
     };
     // Where the pointer is: what only slides under it while it rests was not asked about.

@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { typed } from "../state/folds";
-import { Attach, filesOf, pastedFiles, useFiles } from "../rooms/attach";
+import { Attach, filesOf, pastedFiles, Pictures, useFiles, whole } from "../rooms/attach";
 import { send } from "../state/outbox";
 import { askName, memory, personName } from "../state/prefs";
 import { agents, commands, goToEnd, loadCommands, now, readBoard, receiptsOf, tasks } from "../state/room";
@@ -121,7 +121,7 @@ export function Composer({ thread }: { thread?: Entry }) {
   });
 
   const submit = (): void => {
-    const body = text.trim();
+    const body = whole(text.trim());
     if (!body) return;
     if (!personName.value) {
       askName.value = true;
@@ -206,6 +206,7 @@ export function Composer({ thread }: { thread?: Entry }) {
           <IconButton icon="close" label="Do not reply" onClick={() => (replyTo.value = null)} />
         </div>
       )}
+      <Pictures text={text} />
       <div class="composer-box">
         <textarea
           ref={area}

@@ -29,9 +29,23 @@ const STATUS: Readonly<Record<Task["status"], string>> = { pending: "Pending", i
 /** It ended, and nothing came of it. */
 const lost = (task: Task): boolean => task.badge === "failed" || task.badge === "dead";
 
+/** `labels: P1, bug` for each that says something; null: it is more than names with values. */
+function listed(value: unknown): string | null {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return null;
+  const lines: string[] = [];
+  for (const [name, of] of Object.entries(value)) {
+    const all: unknown[] = Array.isArray(of) ? of : [of];
+    const within = all.length === 1 && typeof of === "object" ? listed(of) : null;
+    if (within === null && all.some((one) => typeof one === "object" && one !== null)) return null;
+    const said = within ?? all.join(", ");
+    if (said) lines.push(within === null ? `${name}: ${said}` : `${name}:\n${said.replace(/^/gm, "  ")}`);
+  }
+  return lines.join("\n");
+}
+
 function Value({ name, value, testid }: { name: string; value: unknown; testid: string }) {
   if (value === null || value === undefined) return null;
-  const text = typeof value === "string" ? value : JSON.stringify(value, null, 2);
+  const text = typeof value === "string" ? value : listed(value) ?? JSON.stringify(value, null, 2);
   return <section><h3>{name}</h3><pre class="value" tabIndex={0} aria-label={name} data-testid={testid}>{text}</pre></section>;
 }
 

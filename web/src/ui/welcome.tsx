@@ -1,7 +1,7 @@
 /** What stands in a room in which nothing was said yet. */
 
 import { dispatcher, ready, workers } from "../state/room";
-import { callComposer } from "../state/view";
+import { callComposer, phone } from "../state/view";
 import { Words } from "./bits";
 import { Copyable } from "./copyable";
 import "../style/welcome.css";
@@ -37,7 +37,7 @@ export function Welcome() {
       <ul class="first-steps">
         <li><kbd>@</kbd> names an agent, <code>@all</code> asks everyone</li>
         <li><kbd>/</kbd> at the start of a line is a command: <code>/task</code>, <code>/who</code>, <code>/help</code></li>
-        <li><kbd>Ctrl K</kbd> searches, <kbd>?</kbd> shows every key</li>
+        {!phone.value && <li><kbd>Ctrl K</kbd> searches, <kbd>?</kbd> shows every key</li>}
       </ul>
       <button type="button" class="button primary" onClick={callComposer}>Write the first message</button>
     </div>

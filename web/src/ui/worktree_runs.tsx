@@ -46,7 +46,8 @@ export function Runs({ tree }: { tree: Worktree }) {
   const { app, setup } = tree;
   if (tree.member || !tree.ports) return <span class="muted">–</span>;
   const running = alive(app);
-  const tip = [`Ports ${tree.ports[0]} to ${tree.ports[1]}`, tree.disk ? `${tree.disk.whole ? "" : "At least "}${size(tree.disk.bytes)} on disk` : ""].filter(Boolean).join("\n");
+  const [low, high] = tree.ports;
+  const tip = [low === high ? `Port ${low}` : `Ports ${low} to ${high}`, tree.disk ? `${tree.disk.whole ? "" : "At least "}${size(tree.disk.bytes)} on disk` : ""].filter(Boolean).join("\n");
   const wrong = setup?.state === "failed" || !!setup?.notes.length;
   return (
     <span class="runs" data-testid="runs" data-state={app?.state ?? "none"}>
@@ -60,7 +61,7 @@ export function Runs({ tree }: { tree: Worktree }) {
       {app && !(app.state === "listening" || app.state === "stopped") && <span class={app.state === "exited" ? "runs-bad" : "muted"} data-testid="app-state">{appWords(app)}</span>}
       {setup && (wrong || setup.state !== "done") && <span class={wrong ? "runs-bad" : "muted"} data-tip={setup.notes.slice(0, 10).join("\n") || undefined} tabIndex={setup.notes.length ? 0 : undefined} data-testid="setup-state">{setupWords(setup)}</span>}
       {wrong && tree.own && <button type="button" class="link" disabled={tree.working === true || !!tree.busy} onClick={() => void act(tree.agent, "setup")} data-testid="setup-again">Run setup again</button>}
-      <span class="runs-place muted" data-tip={tip}>ports {tree.ports[0]}–{tree.ports[1]}{tree.disk && <> · <span class="runs-size">{tree.disk.whole ? "" : "≥ "}{size(tree.disk.bytes)}</span></>}</span>
+      <span class="runs-place muted" data-tip={tip}>{low === high ? `port ${low}` : `ports ${low}–${high}`}{tree.disk && <> · <span class="runs-size">{tree.disk.whole ? "" : "≥ "}{size(tree.disk.bytes)}</span></>}</span>
     </span>
   );
 }
