@@ -34,8 +34,25 @@ from relay.model.orders.board import (
     Status,
     Undo,
 )
-from relay.model.orders.entries import DeleteMessage, EditMessage, OnEntries, Pin, ShowPins, ShowThread, Unpin
-from relay.model.orders.needs import Needing, PutOff, RaiseBudget, ShowNeeds, ShowSince
+from relay.model.orders.entries import (
+    DeleteMessage,
+    EditMessage,
+    OnEntries,
+    Pin,
+    Reply,
+    ShowPins,
+    ShowThread,
+    Unpin,
+)
+from relay.model.orders.needs import (
+    MarkAdvisory,
+    Needing,
+    PutOff,
+    RaiseBudget,
+    SetAgent,
+    ShowNeeds,
+    ShowSince,
+)
 from relay.model.orders.review import ApplySuggestion, MarkReviewed, SendReview, ShowReview
 from relay.model.orders.verification import (
     Approve,
@@ -47,8 +64,12 @@ from relay.model.orders.verification import (
     Verifying,
 )
 from relay.model.orders.worktrees import (
+    DiscardWork,
     GiveUpMerge,
     InWorktrees,
+    MergeBranch,
+    OnBranch,
+    RestoreWork,
     RunApp,
     SetUp,
     ShowApps,

@@ -136,6 +136,15 @@ async def test_a_thread_is_the_same_everywhere(tmp_path: Path) -> None:
         for wrong in ("thread=m999", "thread=m1&after=0"):
             status, refused = await told.ask("GET", f"/api/transcript?{wrong}")
             assert status in (400, 404) and refused["error"]["fix"]
+        # From a shell: to whom it answers, without a mention.
+        ran = await told.relay(
+            "message", "reply", f"m{heard['number']}", "and", "the", "file?", "--name", "bob"
+        )
+        assert ran.code == 0, ran.all
+        said = await told.until_said("^and the file", speaker="bob")
+        assert (ran.out.strip(), said["in_reply_to"]) == (f"m{said['number']}", heard["id"])
+        await told.reply_to(said["id"], "BEN")
+        assert (await told.relay("message", "reply", "m999", "no", "--name", "bob")).code == 1
 
 
 async def test_a_file_is_kept_shown_and_read_by_its_path(tmp_path: Path) -> None:

@@ -91,6 +91,10 @@ async def test_what_needs_a_person_comes_is_acted_on_and_is_gone(tmp_path: Path)
         # Nor does a review of its branch.
         reviewed = await told.post("/review @AVA Name the names better.")
         await told.reply_to(reviewed["id"], "AVA")
+        # Nor a line that AVA may have written.
+        told.echo("[ann] @AVA The table, never mind the rest")
+        line = await told.until_said("never mind the rest", speaker="ann")
+        await told.reply_to(line["id"], "AVA")
         # Nor any other order about it.
         for order in (f"/apply @AVA m{reviewed['number']}.1", "/land @AVA", "/abort @AVA", "/pause @AVA"):
             await told.reply_to((await told.post(order))["id"], "RELAY")

@@ -15,6 +15,9 @@ __all__ = ["started"]
 async def test_a_conflict_is_one_need_with_all_that_comes_of_it(started: Started) -> None:
     """The conflict, the branch that is set back, and its landing: one thing to decide, wherever it is read."""
     room = await started("AVA", "BEN")
+    await room.post("/task edit the total")
+    await room.post("/give t1 @BEN")
+    await comes(room, "answered")
     await merge(room, "AVA")
     told = await room.until_said("BEN does not merge into main now", speaker="RELAY")
     await room.reply_to(told["id"], "BEN")
@@ -33,6 +36,8 @@ async def test_a_conflict_is_one_need_with_all_that_comes_of_it(started: Started
         "Ask BEN again to settle the conflicts",
     ]
     assert "BEN does not merge into main now" in back["text"] and "SET BACK" not in back["text"], back
+    # Whether its task is done is asked when that is settled.
+    assert "answered:t1" not in await needs(room)
 
     async def of_ben() -> list[Json]:
         return [need for need in (await needs(room)).values() if need["about"] == "BEN"]
@@ -72,11 +77,13 @@ async def test_a_conflict_is_one_need_with_all_that_comes_of_it(started: Started
     status, told = await room.ask("POST", f"/api/needs/{clash['id']}", json=late)
     assert status == 404 and "c1: It is settled: BEN's side stands (ann)." in told["error"]["message"], told
     out = await eventually(lambda: one("not_landed", "c1 is settled now: land it again"), "it can land")
-    assert names(out) == ["land", "later"]
+    assert names(out) == ["land", "again", "done", "later"] and "BEN has answered t1" in out["text"], out
     # Merged by hand instead: it is true no more.
     dry = await room.relay("worktrees", "merge", "BEN", "--dry-run", "--json", "--name", "ann")
     landed = await room.relay("worktrees", "merge", "BEN", "--joined", json.loads(dry.out)["tree"])
     assert landed.code == 0, landed.all
+    over = await eventually(lambda: one("answered", "landed as"), "only the task is left")
+    assert (await act(room, over["id"], "done"))["success"]
     await eventually(lambda: nothing(room), "the inbox is empty")
 
 

@@ -110,9 +110,20 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
     by_hand.unlink()
     await says(room, "answered:t1", r".*; its tests failed \(v\d+\)\. ")
     await room.post("/land @BEN")
+    # One need: that it did not land, and the task that it was for. What failed is not offered first again.
     out = await comes(room, "not_landed")
-    assert (out["about"], names(out)) == ("BEN", ["land", "later"])
     assert "unit failed" in out["text"], out["text"]
+    out = await says(
+        room,
+        out["id"],
+        r"Its branch did not land.*\. BEN has answered t1 “break it” \(m\d+\): “done”\. Is it done",
+    )
+    assert (out["about"], names(out)) == ("BEN", ["again", "land", "done", "later"])
+    assert "answered:t1" not in await needs(room)
+    by_hand.write_text("by hand\n")
+    changed = await says(room, out["id"], r".*“done”; its tests failed \(v\d+\)\. Is it done")
+    assert names(changed) == ["land", "again", "done", "later"]
+    by_hand.unlink()
     assert (await act(room, out["id"], "land"))["success"]
     await goes(room, out["id"])
     again = await comes(room, "not_landed")
@@ -128,6 +139,18 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
     assert git(room.folder, "show", "main:app.py") == "fixed = 1"
     tip = git(room.folder, "rev-parse", "main")[:7]
     done = await says(room, "answered:t1", rf"BEN has answered t1 .*; landed as {tip}\. Is it done\?$")
+    # The board, the task and the command say the same.
+    (task,) = (await room.get("/api/tasks"))["tasks"]
+    assert task["landed"][:7] == tip
+    whole = (await room.get("/api/tasks/t1"))["task"]
+    assert (whole["landed"], [one["to"] for one in whole["history"] if one["change"] == "given"]) == (
+        task["landed"],
+        ["BEN"],
+    )
+    await room.post("/task t1")
+    await answer_of(room, rf"landed as `{tip}`")
+    shown = await room.relay("work", "show", "t1")
+    assert f"\nlanded as {tip}\n" in shown.out and "ann given to BEN" in shown.out, shown.all
     assert names(done) == ["done", "again", "later"]
     assert (await act(room, "answered:t1", "done"))["success"]
 

@@ -106,6 +106,8 @@ export interface MergeTurn {
   first: string;
   /** The verification in which its tests failed: it is the last then. */
   failed?: string;
+  /** What of others' landed work it would undo: it is the last then, too. */
+  undoes?: Worktree["undoes"];
   sets_back: { agent: string; paths: string[] }[];
 }
 

@@ -62,6 +62,16 @@ class SharedWork:
     at_hand: bool = field(default=False, kw_only=True)
 
     @property
+    def side(self) -> str:
+        """As `Work.side`: what it is on top of, while conflicts of a merge stand in its files."""
+        return f"{self.commit}^1" if self.merging and self.unsettled else self.commit
+
+    @property
+    def marked(self) -> tuple[UnsettledFile, ...]:
+        """The files of `side` that have markers."""
+        return () if self.merging else self.unsettled
+
+    @property
     def paths(self) -> frozenset[str]:
         """Every path that it touches, both sides of renames."""
         return frozenset(path for touch, _ in self.files for path in touch.paths)

@@ -173,12 +173,12 @@ class MergeTrials:
         worktree = self._worktrees.get(name)
         work = None if worktree is None else worktree.work
         if work is not None:
-            moved = any(record.new_path for record in work.records)
-            return _Side(work.snapshot.commit, work.paths, moved, work.unsettled)
+            moved = any(record.new_path for record in work.own_records)
+            return _Side(work.side, work.paths, moved, work.marked)
         other = self.others.get(name)
         if other is None or not other.commit:
             return None
-        return _Side(other.commit, other.paths, other.moved, other.unsettled, elsewhere=True)
+        return _Side(other.side, other.paths, other.moved, other.marked, elsewhere=True)
 
     async def merges(
         self,

@@ -332,7 +332,7 @@ class WorktreeRegistry:
         if not work.records or not await self.merge_trials.contains(work.main, work.snapshot.commit):
             return work
         left = [file for file in work.unsettled if file[0] in dict(work.snapshot.unsettled)]
-        return replace(work, records=(), committed=0, unsettled=tuple(left))
+        return replace(work, records=(), own={}, committed=0, unsettled=tuple(left))
 
     def find(self, agent: str) -> TrackedWorktree | None:
         """By the agent's name, in any case; not the checkout of a person's own session, in which nobody else acts."""

@@ -50,8 +50,8 @@ class Work:
     #: Files in which a conflict is not settled: of a merge under way, with the lines of the branch's own file; or
     #: with markers that were committed.
     unsettled: tuple[UnsettledFile, ...] = ()
-    #: Of those of a merge under way, the lines that the branch itself adds, and those that it takes away.
-    own: Mapping[bytes, tuple[int, int]] = field(default_factory=dict)
+    #: Of those of a merge under way, what the branch itself changes, against where it left the main branch.
+    own: Mapping[bytes, Record] = field(default_factory=dict)
 
     @property
     def empty(self) -> bool:
@@ -59,15 +59,36 @@ class Work:
         return not self.ahead and not self.snapshot.dirty
 
     @property
+    def side(self) -> str:
+        """The commit that is compared with the work of others. While conflicts of a merge stand in the files, the
+        branch's own: git's markers, and what stands there of the other side, are not its agent's work."""
+        head = self.snapshot.head.commit
+        return head if head is not None and self.snapshot.unsettled else self.snapshot.commit
+
+    @property
+    def marked(self) -> tuple[UnsettledFile, ...]:
+        """The files of `side` that have markers."""
+        held = dict(self.snapshot.unsettled)
+        return tuple(each for each in self.unsettled if each[0] not in held)
+
+    @property
+    def own_records(self) -> tuple[Record, ...]:
+        """`records`, and of files with conflicts of a merge what the branch itself changes."""
+        kept = [record for record in self.records if record.last_path not in self.own]
+        return (*kept, *self.own.values()) if self.own else self.records
+
+    @property
     def paths(self) -> frozenset[str]:
         """Every path that it touches, both sides of renames."""
-        return frozenset(name_of(path) for record in self.records for path in (record.path, record.last_path))
+        return frozenset(
+            name_of(path) for record in self.own_records for path in (record.path, record.last_path)
+        )
 
     def counts(self, record: Record) -> tuple[int, int]:
-        """Lines that a file's work adds, and takes away. While conflicts stand in it, the branch's own: git's
-        markers, and what stands there of the other side, are not its agent's work."""
-        hunks = self.hunks[record.old, record.new]
-        return self.own.get(record.last_path, (hunks.insertions, hunks.deletions))
+        """Lines that a file's work adds, and takes away; as in `own_records`."""
+        own = self.own.get(record.last_path, record)
+        hunks = self.hunks[own.old, own.new]
+        return hunks.insertions, hunks.deletions
 
     @property
     def insertions(self) -> int:
@@ -88,7 +109,7 @@ class Work:
                 weight=recency(now - self.changed_at[record.last_path], half_life_s),
                 churn=churn.get(record.path, 0),
             )
-            for record in self.records
+            for record in self.own_records
             if record.last_path not in self.generated
         )
         return WorkingSet(agent, files, started_at=self.started_at, committed=float(self.committed))
@@ -130,7 +151,7 @@ class Surveyor:
         from survey to survey. Raises GitError."""
         head = snapshot.head.commit
         past = await self._history(git, head, main)
-        own = await self._own(git, snapshot, past.base)
+        own, own_hunks = await self._own(git, snapshot, past.base)
         if snapshot.merging:
             # What the merge brings in is not this branch's work.
             past = replace(past, base=await git.maybe("merge-base", main, snapshot.commit) or past.base)
@@ -141,7 +162,13 @@ class Surveyor:
             self._open_work(git, snapshot, past.base, records),
         )
         changed_at = await asyncio.to_thread(
-            _changed_at, checkout, records, open_work, past.changed_at, first_seen, now
+            _changed_at,
+            checkout,
+            (*records, *own.values()),
+            open_work,
+            past.changed_at,
+            first_seen,
+            now,
         )
         earliest = min(
             (changed_at[record.last_path] for record in records if record.last_path in open_work), default=now
@@ -151,7 +178,7 @@ class Surveyor:
             main=main,
             base=past.base,
             records=records,
-            hunks=hunks,
+            hunks={**hunks, **own_hunks},
             changed_at=changed_at,
             generated=generated,
             started_at=min(earliest, past.began_at) if records or past.ahead else 0.0,
@@ -168,16 +195,16 @@ class Surveyor:
             own=own,
         )
 
-    async def _own(self, git: Git, snapshot: Snapshot, base: str) -> dict[bytes, tuple[int, int]]:
-        """`Work.own`. `base`: where the branch left the main branch before that merge."""
+    async def _own(
+        self, git: Git, snapshot: Snapshot, base: str
+    ) -> tuple[dict[bytes, Record], Mapping[tuple[str, str], Hunks]]:
+        """`Work.own`, with its hunks. `base`: where the branch left the main branch before that merge."""
         head, paths = snapshot.head.commit, {path for path, _ in snapshot.unsettled}
         if head is None or not paths:
-            return {}
+            return {}, {}
         changed = await changed_files(git, base, head)
-        records = [record for record in changed if name_of(record.last_path) in paths]
-        hunks = await self._differ.hunks(git, base, head, records)
-        counts = {record.last_path: hunks[record.old, record.new] for record in records}
-        return {path: (each.insertions, each.deletions) for path, each in counts.items()}
+        own = {record.last_path: record for record in changed if name_of(record.last_path) in paths}
+        return own, await self._differ.hunks(git, base, head, list(own.values()))
 
     async def _history(self, git: Git, head: str | None, main: str) -> BranchHistory:
         """What follows from two commits alone, and so is asked once."""

@@ -135,7 +135,8 @@ async def rows(
         for row in shown:
             row["verified"] = verdicts.get(row["agent"])
         failed = {name: each["reference"] for name, each in verdicts.items() if each["state"] == "failed"}
-    turns = best_order(merging, behind, collisions, yields, decided, failed)
+    undoes = {row["agent"]: row["undoes"] for row in reversed(shown)}
+    turns = best_order(merging, behind, collisions, yields, decided, failed, undoes)
     return shown, [turn.as_json() for turn in turns]
 
 

@@ -113,7 +113,8 @@ class WorkingSetSource:
             seen = None if worktree is None else worktree.work
             times = {place: at for place, (_, at) in self._named.get(agent, {}).items()}
             if seen is not None:
-                times |= {name_of(record.path): seen.changed_at[record.last_path] for record in seen.records}
+                at = seen.changed_at
+                times |= {name_of(record.path): at[record.last_path] for record in seen.own_records}
             told[agent] = SharedWork(
                 agent,
                 # The weight is of the moment, and whoever reads it makes it anew.

@@ -50,6 +50,8 @@ def _request(args: argparse.Namespace) -> tuple[str, dict[str, Any] | bytes | No
         return f"/api/code?{urlencode(place)}", None
     if args.do == "thread":
         return f"/api/transcript?{urlencode({'thread': args.message, 'limit': 1000})}", None
+    if args.do == "reply":
+        return "/api/messages", {"body": f"/reply {args.message} {' '.join(args.text)}"}
     at = f"/api/messages/{quote(args.message, safe='')}"
     match args.do:
         case "edit":
@@ -63,6 +65,8 @@ def _request(args: argparse.Namespace) -> tuple[str, dict[str, Any] | bytes | No
 def _text(do: str, done: dict[str, Any]) -> str:
     if do == "file":
         return f"{done['reference']}\n{done['path']}"
+    if do == "reply":
+        return f"m{done['number']}"
     if do in _WRITES:
         return str(done["reason"])
     if do == "pins":
@@ -84,11 +88,14 @@ def _text(do: str, done: dict[str, Any]) -> str:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="relay message",
-        description="One message of the running room: change, delete or pin it, look at it.",
+        description="One message of the running room: answer, change, delete or pin it, look at it.",
     )
     commands = parser.add_subparsers(dest="do", required=True, metavar="COMMAND")
     _of_one(commands, "edit", "change what a message of your own says").add_argument(
         "text", nargs="+", metavar="TEXT", help="what it says from now on"
+    )
+    _of_one(commands, "reply", "answer a message, in its thread").add_argument(
+        "text", nargs="+", metavar="TEXT", help="without a mention it goes to whom it answers"
     )
     _of_one(commands, "delete", "take a message of your own out of the room; the transcript file keeps it")
     _of_one(commands, "pin", "keep a message on top of the room")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
-from relay.airspace.worktrees.lifecycle import CHANGED, DISCARDED, MERGED, RESTORED, TAKEN_BACK
 from relay.app.needs.need import Kind, Need, NeedAction
 from relay.app.needs.words import prose, short, unmarked
 from relay.app.tasks.card import verifications_of
-from relay.base.durations import parse_iso
-from relay.log import events
+from relay.app.tasks.landed import landed
 from relay.log.encoding import dumps
 from relay.model import Board, BoardTask, actions, references
 from relay.room.journal.ledger import Q
@@ -32,14 +31,20 @@ _NO_SUCCESS = (State.FAILED, State.ERROR)
 
 
 async def answered_tasks(
-    tx: Tx, board: Board, questions: Collection[str], trees: Mapping[str, str]
+    tx: Tx,
+    board: Board,
+    questions: Collection[str],
+    trees: Mapping[str, str],
+    unsettled: Collection[str],
+    not_landed: dict[str, Need],
 ) -> list[Need]:
     """Tasks that were given to an agent, which has answered the message and has not ended the task. Not while the
     agent is at work again, unless on another task. `questions`: answers (`m17`) of which another need says that they
-    ask something; `trees`: of `present.of_work`."""
+    ask something; `trees`: of `present.of_work`; `unsettled`: agents with a conflict to settle first; `not_landed`:
+    by agent, the need of its branch that did not land: it is taken out, and becomes one with that of its task."""
     found, at_work = [], await _at_work(tx)
     for task in await board.list(tx):
-        if task.given_to is None:
+        if task.given_to is None or task.given[-1][2] in unsettled:
             continue
         message, _, agent = task.given[-1]
         jobs = [Job.of_row(row) for row in await tx.all(Q.jobs_of_message, message_id=message)]
@@ -50,12 +55,16 @@ async def answered_tasks(
         if at_work.get(agent, 0) in (None, task.number):
             continue
         title, answer = short(task.title, MOST_TITLE), message_of_row(row)
-        stands, bad = ("", False)
+        stands, bad, out = "", False, None
         if answer.meta.get("worktree"):  # it changed something
-            stands, bad = await _stands(tx, task, done, trees)
+            stands, bad, landed = await _stands(tx, task, done, trees)
+            out = None if landed else not_landed.pop(agent, None)
         text = f"{agent} has answered {task.ref} “{title}” ({references.message(answer.number)})"
         said = short(unmarked(prose(answer.body)), MOST_ANSWER)
         text += f": “{said}”" if said else ""
+        fails = out is not None and out.actions[0].name == "ask"
+        if fails:
+            stands = ""  # why it did not land says so
         text += f"; {stands}." if stands else "" if said.endswith((".", "!", "?", "…")) else "."
         id = f"answered:{task.ref}"
         yes = NeedAction("done", "It is done", actions.MoveTask(task.number, actions.Status.DONE))
@@ -64,6 +73,12 @@ async def answered_tasks(
             *((again, yes) if bad else (yes, again)),
             NeedAction("later", "Later", actions.PutOff(id)),
         )
+        if out is not None:
+            *lands, leave = out.actions
+            ways = (again, *lands[1:]) if fails else (*lands, again)
+            text = f"{out.text} {text} Is it done?"
+            found.append(replace(out, text=text, actions=(*ways, yes, leave)))
+            continue
         at = done.ended_at or done.created_at
         found.append(Need(id, Kind.ANSWERED, at, agent, f"{text} Is it done?", buttons, task.ref))
     return found
@@ -80,44 +95,27 @@ async def _at_work(tx: Tx) -> dict[str, int | None]:
     }
 
 
-async def _stands(tx: Tx, task: BoardTask, done: Job, trees: Mapping[str, str]) -> tuple[str, bool]:
+async def _stands(tx: Tx, task: BoardTask, done: Job, trees: Mapping[str, str]) -> tuple[str, bool, bool]:
     """What became of the change that the answer of this job made: whether it landed, or what the verifications say of
-    the agent's work as it stands, "" = neither is known. And whether it is no success."""
-    commit, at = await _landed(tx, done.agent, done.ended_at or done.created_at)
-    if commit:
+    the agent's work as it stands, "" = neither is known. Whether it is no success, and whether it landed."""
+    if (merge := (await landed(tx, [task])).get(task.id)) is not None:
         # A merge tests nothing.
         before = present.of_tree(
-            [each for each in await present.telling(tx, done.agent) if each.at <= at], ""
+            [each for each in await present.telling(tx, done.agent) if each.at <= merge.at], ""
         )
         bad = before is not None and before.of.state in _NO_SUCCESS
         though = f", though {_VERDICTS[before.of.state]} ({before.of.name})" if before and bad else ""
-        return f"landed as {commit[:DIGITS]}{though}", bad
+        return f"landed as {merge.commit[:DIGITS]}{though}", bad, True
     here = {done.agent: trees[done.agent]} if done.agent in trees else {}
     if (standing := (await present.of_work(tx, here)).get(done.agent)) and standing.of.state in _VERDICTS:
         if not standing.present:
             said = standing.said or f"It was changed since {standing.of.name}."
-            return f"{said[0].lower()}{said[1:]}".rstrip("."), True
-        return f"{_VERDICTS[standing.of.state]} ({standing.of.name})", standing.of.state in _NO_SUCCESS
+            return f"{said[0].lower()}{said[1:]}".rstrip("."), True, False
+        bad = standing.of.state in _NO_SUCCESS
+        return f"{_VERDICTS[standing.of.state]} ({standing.of.name})", bad, False
     # Its worktree is not here.
     jobs = {done.id} | ({done.folded_into} if done.folded_into is not None else set())
     its = next(iter(await verifications_of(tx, task, jobs)), None)
     if its is None or its.state not in _VERDICTS:
-        return "", False
-    return f"{_VERDICTS[its.state]} ({its.name})", its.state in _NO_SUCCESS
-
-
-async def _landed(tx: Tx, agent: str, since: float) -> tuple[str, float]:
-    """The commit by which the agent's work of that time came into the main branch, and when (Unix seconds), "" = it
-    is not in it: it did not land, was discarded before, or was taken back."""
-    commit, at, gone = "", 0.0, False
-    for event in reversed(await events.about(tx, agent, types=[CHANGED])):
-        told = event.outputs
-        if told["agent"] != agent or parse_iso(event.at) < since:
-            continue
-        if told["change"] in (DISCARDED, RESTORED) and not commit:
-            gone = told["change"] == DISCARDED
-        elif told["change"] == MERGED and not gone:
-            commit, at = (commit, at) if commit else (told["commit"], parse_iso(event.at))
-        elif told["change"] == TAKEN_BACK and told.get("merge") == commit:
-            commit = ""
-    return commit, at
+        return "", False, False
+    return f"{_VERDICTS[its.state]} ({its.name})", its.state in _NO_SUCCESS, False

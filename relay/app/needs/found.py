@@ -271,6 +271,8 @@ async def questions(tx: Tx, agents: Iterable[str], now: float) -> list[Need]:
     for message in said:  # the newest first
         speaker, about = message.speaker, message.in_reply_to or ""
         if message.kind == "human":
+            if "unverified" in message.meta:
+                continue  # an agent may have written it
             asked = by_id.get(about)
             if about:
                 replied |= {(message.thread, name) for name in message.to}

@@ -8,8 +8,9 @@ theirs (`relay.app.needs.found`).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from relay.airspace.advisories import table, wording
 from relay.airspace.advisories.rules.advisory import asks_to_take_in
@@ -38,10 +39,12 @@ MOST_ENDED, MOST_CHANGES = 50, 20
 MOST_ENTRIES = 500
 
 
-async def merge_needs(tx: Tx, members: Collection[str], now: float) -> tuple[list[Need], frozenset[str]]:
+async def merge_needs(
+    tx: Tx, members: Collection[str], now: float, trees: Mapping[str, str] = MappingProxyType({})
+) -> tuple[list[Need], frozenset[str], frozenset[str]]:
     """Conflicts that wait for one of the five answers (docs/landing.md), branches that did not land, and a main
     branch that fails its tests. Also the agents whose being set back is part of these, or is decided: no other need
-    says that."""
+    says that; and those with a conflict, or a merge under way, to settle. `trees`: of `present.of_work`."""
     open_ = sorted(await conflicts.newest(tx, only_open=True), key=lambda asked: asked.number)
     asked = [*open_, *(each for each in await conflicts.newest(tx) if each.state != conflicts.OPEN)]
     advisories = (await table.load_state(tx)).advisories.values()
@@ -61,12 +64,14 @@ async def merge_needs(tx: Tx, members: Collection[str], now: float) -> tuple[lis
     found += [
         need
         for agent, entry in out.items()
-        if agent not in waiting and (need := _not_landed(entry, asked, can=agent in members))
+        if agent not in waiting
+        and (need := _not_landed(entry, asked, trees.get(agent), can=agent in members))
     ]
     found += await main_fails(tx, queue, members)
     found += await _decided(tx, asked, {*waiting, *inside, *out}, members, now)
     told = {name for name, back in backs.items() if name in waiting or _is_decided(back, asked)}
-    return found, frozenset(told)
+    merging = {name for name, back in backs.items() if back.merging}
+    return found, frozenset(told), frozenset(waiting | merging)
 
 
 async def _left_to_agents(tx: Tx, open_: Sequence[AskedConflict]) -> dict[int, str]:
@@ -202,8 +207,9 @@ def _conflict(
     return Need(f"conflict:{asked.name}", Kind.CONFLICT, at, agent, text, tuple(buttons), asked.name)
 
 
-def _not_landed(entry: Entry, asked: Sequence[AskedConflict], *, can: bool) -> Need | None:
-    """None: a person keeps the branches apart. `can`: the agent is one of the room's."""
+def _not_landed(entry: Entry, asked: Sequence[AskedConflict], tree: str | None, *, can: bool) -> Need | None:
+    """None: a person keeps the branches apart. `tree`: what stands in its worktree; `can`: the agent is one of the
+    room's."""
     mine = [each for each in asked if _names(entry, each)]
     if any(each.state == conflicts.REJECTED for each in mine):
         return None
@@ -217,9 +223,14 @@ def _not_landed(entry: Entry, asked: Sequence[AskedConflict], *, can: bool) -> N
     id = f"landing:{entry.number}"
     leave = later("Leave it", id)
     again = NeedAction("land", "Land again", actions.Land((entry.agent,), squash=entry.squash))
-    buttons = (again, leave) if can else (leave,)
+    buttons = [again, leave] if can else [leave]
+    if can and entry.verification is not None and tree == entry.tree:
+        # Landed again as it is, it fails again.
+        why = sentence(f"Your branch did not land: {short(entry.reason)}")
+        mend = actions.Steer((entry.agent,), f"{why} Mend it there.")
+        buttons.insert(0, NeedAction("ask", f"Ask {entry.agent} to mend it", mend))
     ended = entry.ended or entry.at
-    return Need(id, Kind.NOT_LANDED, ended, entry.agent, sentence(text), buttons, str(entry.number))
+    return Need(id, Kind.NOT_LANDED, ended, entry.agent, sentence(text), tuple(buttons), str(entry.number))
 
 
 def _why_not(entry: Entry) -> str:

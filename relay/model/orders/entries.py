@@ -35,6 +35,16 @@ class EditMessage(OnEntry, word="/edit"):
         return f"{self.word} {references.message(self.message)} {self.text}"
 
 
+@dataclass(frozen=True)
+class Reply(OnEntry, word="/reply"):
+    """Say `text` in answer to an entry, in its thread."""
+
+    text: str
+
+    def line(self) -> str:
+        return f"{self.word} {references.message(self.message)} {self.text}"
+
+
 class DeleteMessage(OnEntry, word="/delete"):
     """Take one's own message out of the room. The transcript file keeps it."""
 

@@ -23,6 +23,11 @@ async def carry_out(tx: Tx, action: actions.OnEntries, order: Order, agents: Seq
             return await pins.unpin(tx, message, order)
         case actions.ShowPins():
             return Result(pins.said(await pins.pinned(tx)), for_people=True)
+        case actions.Reply():
+            raise Refusal(
+                "A line of the transcript file answers no message.",
+                "Reply in the page, with join.py, or with `relay message reply`.",
+            )
         case actions.ShowThread(message):
             return Result(await threads.said(tx, message), for_people=True)
         case _:

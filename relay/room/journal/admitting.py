@@ -9,20 +9,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from relay.model import STEWARD, Message, references
-from relay.model.actions import SendReview, Steer
+from relay.model import STEWARD, Fault, Message, Refusal, references
+from relay.model.actions import Reply, SendReview, Steer
 from relay.room.journal import hop_limit as hops
 from relay.room.journal import ledger
 from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import NewMessage, Q
+from relay.room.journal.speakers import spoke
 from relay.room.journal.visitors import told_apart, told_waits
 from relay.room.parsing import commands
 from relay.room.parsing.mentions import mentions, misspelt
 from relay.store.ports import Tx
 
 NONE: Mapping[str, str] = MappingProxyType({})
-#: Entries of a thread, the newest, among which the last speaker is looked for.
-MOST_OF_THREAD = 60
 #: What an attached session does that nothing is told until its next prompt.
 IDLE = "idle"
 
@@ -31,7 +30,8 @@ IDLE = "idle"
 class Opening:
     """What a message opens. `named`: agents of the room and attached sessions, `idle`: those of the sessions that do
     nothing now, `apart`: other visitors, `held`: nothing, since the hop limit is reached, `steer`: those named hear
-    it while they work, `slip`: a name that nobody has, and the one that was meant."""
+    it while they work, `slip`: a name that nobody has, and the one that was meant, `told`: people, and no
+    agent, whom a reply names."""
 
     command: bool = False
     named: tuple[str, ...] = ()
@@ -40,11 +40,12 @@ class Opening:
     steer: bool = False
     slip: tuple[str, str] | None = None
     idle: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
 
     @property
     def routes(self) -> bool:
         """It opens a cycle."""
-        return not (self.command or self.named or self.apart or self.held)
+        return not (self.command or self.named or self.apart or self.held or self.told)
 
 
 async def opening(
@@ -67,9 +68,12 @@ async def opening(
     others = [name for name in visitors if name not in attached]
     apart = () if command else mentions(new.body, (), also=others)
     slip = None if command or named or apart else misspelt(new.body, (*rules.agents, *attached))
+    told: tuple[str, ...] = ()
     if new.in_reply_to is not None and not (command or named or apart or slip):
-        named = await _answered(tx, new.in_reply_to, (*rules.agents, *attached))
-    routes = not (command or named or apart)
+        # What is said to a person calls no agent.
+        told = mentions(new.body, (), also=await spoke(tx)) if "@" in new.body else ()
+        named = () if told else await _answered(tx, new.in_reply_to, (*rules.agents, *attached))
+    routes = not (command or named or apart or told)
     # Where agents may ask each other, a line that proves nobody counts like their mentions.
     counted = (
         "unverified" in new.meta
@@ -80,21 +84,36 @@ async def opening(
     )
     if counted and not await hops.take_line(tx, rules.hop_limit):
         return Opening(named=named, held=True)
-    return Opening(command, named, apart, slip=slip, idle=tuple(name for name in named if name in idle))
+    return Opening(
+        *(command, named, apart),
+        slip=slip,
+        idle=tuple(name for name in named if name in idle),
+        told=told,
+    )
 
 
 async def _answered(tx: Tx, message_id: str, names: Sequence[str]) -> tuple[str, ...]:
-    """Of these, whom an answer to this message is for when it mentions nobody: who wrote the message, else who spoke
-    last in its thread, else those that the message was given to."""
+    """Of these, whom an answer to this message is for when it mentions nobody: who wrote the message, else those that
+    it was given to."""
     row = await tx.one(Q.message, id=message_id)
     if row is None:
         return ()
-    thread = await tx.all(Q.thread, root=row["thread"] or row["id"], limit=MOST_OF_THREAD)
-    for speaker in (row["speaker"], *(each["speaker"] for each in thread)):
-        if speaker in names:
-            return (speaker,)
+    if row["speaker"] in names:
+        return (row["speaker"],)
     asked = [job["agent"] for job in await tx.all(Q.jobs_of_message, message_id=row["id"])]
     return tuple(name for name in asked if name in names)
+
+
+async def _reply(tx: Tx, new: NewMessage, agents: Sequence[str]) -> NewMessage:
+    """`/reply m12 TEXT` as what it is: TEXT, in answer to m12. Raises Refusal."""
+    said = commands.parse(new.body, agents) if commands.is_command(new.body) else None
+    if not isinstance(said, Reply):
+        return new
+    row = await tx.one(Q.message_by_number, number=said.message)
+    if row is None:
+        name = references.message(said.message)
+        raise Refusal(f"There is no message {name} to reply to.", "Name one like m12.", Fault.UNKNOWN)
+    return replace(new, body=said.text, in_reply_to=row["id"], parents=[row["event_id"]])
 
 
 async def admit(
@@ -113,6 +132,7 @@ async def admit(
     room; a message for one of them alone opens nothing, and the room says how it gets there. `attached`: those of
     them that a message reaches by their program's hooks, and what each does (`relay.room.journal.visitors.reached`).
     """
+    new = await _reply(tx, new, (*rules.agents, *attached))
     what = await opening(tx, new, rules, by_an_agent=by_an_agent, visitors=visitors, attached=attached)
     return await admit_as(tx, new, what, rules)
 

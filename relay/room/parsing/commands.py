@@ -196,7 +196,13 @@ COMMANDS: tuple[Command, ...] = (
         "/edit m<number> <new text>",
         "change what a message of your own says; the transcript file keeps both",
         "/edit m12 The login page, not the start page",
-        entries.edit,
+        entries.with_text(actions.EditMessage, "The new text is missing."),
+    ),
+    Command(
+        "/reply m<number> <text>",
+        "answer a message, in its thread; without a mention it goes to whom it answers",
+        "/reply m12 the small one",
+        entries.with_text(actions.Reply, "The text is missing."),
     ),
     Command(
         "/delete m<number>",

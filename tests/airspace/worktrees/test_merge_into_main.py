@@ -121,6 +121,8 @@ async def test_what_a_branch_would_undo_of_what_another_landed_is_said(tmp_path:
     write(one.at("C"), {"a.py": lines(1, 19) + "last\n", "more.py": "x\n"})
     told = {"agent": "B", "path": "a.py", "commit": landed}
     assert await undoes("C") == ("clean", [told])
+    order = (await rows(one.registry, decided={"C"}))[1]
+    assert [(turn["agent"], turn["undoes"]) for turn in order] == [("A", []), ("C", [told])]
     # With the line, and whatever else, it undoes nothing; so does one that changes what stood there.
     write(one.at("C"), {"a.py": lines(1, 10) + "never negative\n" + lines(11, 19) + "last\n"})
     assert await undoes("C") == ("clean", [])

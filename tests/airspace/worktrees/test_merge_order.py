@@ -375,5 +375,9 @@ def test_the_least_entangled_goes_first(merging: str, pairs: Sequence[str], orde
     told = best_order(list(merging), [], collisions, decided={merging[0]}, failed={merging[0]: "v1"})
     assert (told[-1].agent, told[-1].failed) == (merging[0], "v1") and len(told) == len(merging)
     assert bool(told[-1].first) == any(merging[0] in turn.sets_back for turn in told)
+    # After these, who would undo what another landed.
+    undoes = {merging[0]: [{"agent": "Z", "path": "f", "commit": "1" * 40}], merging[1]: []}
+    told = best_order(list(merging), [], collisions, failed={merging[-1]: "v1"}, undoes=undoes)
+    assert [turn.agent for turn in told if turn.undoes] == [merging[0]] == [told[-1].agent]
     # Of equals, who has the right of way.
     assert best_order(["A", "B"], [], {("A", "B"): ("f",)}, lambda one, _: one == "A")[0].agent == "B"

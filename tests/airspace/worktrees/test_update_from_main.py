@@ -169,6 +169,34 @@ async def test_who_has_all_of_main_has_nothing_to_do(tmp_path: Path) -> None:
     assert place is not None and not place.done and "own.py (lines 1-6)" in place.note
 
 
+async def test_a_merge_under_way_collides_with_nobody_that_the_branch_does_not(tmp_path: Path) -> None:
+    """Others are compared with what the branch has, and not with git's markers, which touch every line around."""
+    repo = repository(tmp_path / "repo", {"a.py": lines(1, 20)})
+    one = await room(repo, "A", "B", "C")
+    write(one.at("A"), {"a.py": MINE, "own.py": "own\n"})
+    write(one.at("B"), {"a.py": lines(1, 14) + "beside\n" + lines(16, 20)})
+    write(one.at("C"), {"a.py": lines(1, 9) + "other\n" + lines(11, 20)})
+    commit(repo, {"a.py": THEIRS, "new.py": "new\n"})
+    pairs = [("A", "B"), ("A", "C"), ("B", "C")]
+
+    async def told() -> list[object]:
+        sets = await one.look()
+        meet = {pair: merge.conflicts for pair, merge in (await one.merges(pairs)).items()}
+        collides = {
+            row["agent"]: [each["agent"] for each in row["collides"]] for row in (await rows(one.registry))[0]
+        }
+        return [meet, collides, {touch.path: touch.lines for touch in sets["A"].files}]
+
+    before = await told()
+    assert before[:2] == [
+        {("A", "B"): (), ("A", "C"): ("a.py",), ("B", "C"): ()},
+        {"A": ["C"], "B": [], "C": ["A"]},
+    ]
+    assert await one.turns.before_turn("A", take_main=True) is not None
+    assert await told() == before
+    assert "<<<<<<<" in (one.at("A") / "a.py").read_text() and await stuck(one) == (True, True)
+
+
 @pytest.mark.parametrize("left", ["<<<<<<< x\n", "=======\n", "||||||| y\n", ">>>>>>> z\n"])
 async def test_no_marker_is_ever_committed(tmp_path: Path, left: str) -> None:
     one = await conflicting(tmp_path)

@@ -43,6 +43,10 @@ ACTIONS = (
     actions.TakeVariant(2, "redis"),
     actions.EndExploration(2),
     actions.Land(("AVA",)),
+    actions.SetAgent("AVA", "gpt-5", None, enabled=False),
+    actions.SetAgent("AVA", enabled=True),
+    actions.MarkAdvisory("m12", "noise"),
+    actions.MarkAdvisory("m12", None),
     actions.GiveUpMerge("AVA"),
     actions.GiveUpMerge("AVA", settle=True),
 )
@@ -66,6 +70,17 @@ def test_what_a_button_orders_is_what_its_command_means(action: actions.Action) 
         "/budget @AVA usd_per_day -1",
         "/budget @AVA usd_per_day nan",
         "/budget @AVA usd_per_day much",
+        "/agent",
+        "/agent @AVA",
+        "/agent @AVA model",
+        "/agent @AVA on off",
+        "/agent @AVA model a model b",
+        "/agent @AVA fast",
+        "/agent @NOBODY off",
+        "/mark",
+        "/mark m12",
+        "/mark m12 bad",
+        "/mark m12 m13 noise",
         "/abort settle",
     ],
 )
@@ -151,7 +166,7 @@ def test_only_who_was_not_heard_for_long_is_silent() -> None:
     assert need.at == 962.0 and need.text == "It has worked for 38 s, and nothing was heard of it for 38 s."
 
 
-def test_who_waits_for_a_person_is_not_silent() -> None:
+async def test_who_waits_for_a_person_is_not_silent() -> None:
     turn = SimpleNamespace(plan=SimpleNamespace(started_at=0.0))
     turns: Any = SimpleNamespace(by_agent={"AVA": turn, "BEN": turn}, log_of=lambda *_: [])
     request = PermissionRequest(agent="AVA", title="rm -rf build")
@@ -159,7 +174,7 @@ def test_who_waits_for_a_person_is_not_silent() -> None:
     settings: Any = SimpleNamespace(current=SimpleNamespace(room=SimpleNamespace(silent_after_s=600.0)))
     nothing: Any = None
     inbox = NeedsInbox(nothing, turns, nothing, asks, settings, clock=lambda: 1000.0)
-    assert [need.id for need in inbox.own()] == ["permission:ab-4", "silent:BEN:0"]
+    assert [need.id for need in await inbox.own(nothing)] == ["permission:ab-4", "silent:BEN:0"]
 
 
 def test_a_text_is_given_where_one_is_taken_and_nowhere_else() -> None:

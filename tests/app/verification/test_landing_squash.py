@@ -133,7 +133,7 @@ async def test_how_it_lands_is_a_persons_wish(open_place: Open) -> None:
     ended = await place.entry(entry.number)
     assert (ended.state, ended.squash) == (EntryState.PUT_OUT, True)
     # *Land again* is the same order once more.
-    (need,), _ = await place.store.read(lambda tx: merge_needs(tx, ["AVA"], time.time()))
+    (need,), *_ = await place.store.read(lambda tx: merge_needs(tx, ["AVA"], time.time()))
     assert need.actions[0].action == Land(("AVA",), squash=True)
     # Who asks first without a wish has a merge; a person changes it, and changes it back.
     await Landings(place.store).ask(agent)

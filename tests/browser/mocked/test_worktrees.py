@@ -426,6 +426,12 @@ async def test_a_verdict_is_shown_as_one_of_the_files_that_were_tested(
     await expect(page.get_by_test_id("merge-order")).to_contain_text(
         "CODEX, CLAUDE (last: its tests failed, v7)"
     )
+    undone = {"agent": "GEMINI", "path": "src/cart.py", "commit": "1" * 40}
+    room.air.order[1] |= {"failed": "", "undoes": [undone]}
+    await page.get_by_test_id("worktrees-again").click()
+    await expect(page.get_by_test_id("merge-order")).to_contain_text(
+        "CODEX, CLAUDE (last: it would undo what GEMINI landed in src/cart.py)"
+    )
     await row(page, "CLAUDE").get_by_test_id("merge").click()
     dialog = page.get_by_test_id("merge-dialog")
     await expect(dialog.get_by_test_id("merge-tests")).to_contain_text("Its tests failed (v7).")

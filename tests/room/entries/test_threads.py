@@ -8,11 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from relay.model import Message
+from relay.model import Message, Refusal
 from relay.room.dispatch import queue
 from relay.room.dispatch.roster import Policy
 from relay.room.dispatch.turns import Outcome, Plan
 from relay.room.journal import pages
+from relay.room.journal.ledger import Q
 from relay.room.parsing import line_format
 from relay.store.ports import Store
 from tests.engines import BOTH, Clock
@@ -73,23 +74,35 @@ async def test_an_agent_asked_in_a_thread_is_given_the_thread(office: Office, cl
     assert context == "[ann, in this thread] @ALPHA which database?\n[ann, in this thread] @BETA sure?"
 
 
-async def test_an_answer_that_mentions_nobody_goes_to_whom_it_answers(office: Office, clock: Clock) -> None:
+async def test_a_reply_that_mentions_nobody_goes_to_whom_it_answers(office: Office, clock: Clock) -> None:
     root = await office.post("@ALPHA @BETA which database?")
-    # Nobody has spoken yet: those that were asked.
+    # To a person's entry: to those that it was given to.
     assert (await office.post("The small one.", by="bob", in_reply_to=root.id)).to == ("ALPHA", "BETA")
     _, answer = await answers(office, ALPHA, clock, "A table will do.")
     _, second = await answers(office, BETA, clock, "I do not think so.")
-    # To an agent's entry: that agent. To a person's, in the thread's panel too: who spoke last in the thread.
+    assert (await office.post("Sure?", in_reply_to=root.id)).to == ("ALPHA", "BETA")
+    # To an agent's: to that agent. The same by the command, which is no entry of its own.
     assert (await office.post("Why?", in_reply_to=answer.id)).to == ("ALPHA",)
-    to_person = await office.post("Sure?", by="bob", in_reply_to=root.id)
-    assert to_person.to == ("BETA",) and second.thread == root.id
-    # A mention counts alone, also one that is misspelt; and people among themselves are routed as ever.
+    typed = await office.post(f"/reply m{second.number} Why not?")
+    assert (typed.body, typed.in_reply_to, typed.thread, typed.to) == (
+        "Why not?",
+        second.id,
+        root.id,
+        ("BETA",),
+    )
+    with pytest.raises(Refusal, match="There is no message m999 to reply to"):
+        await office.post("/reply m999 Why not?")
+    # A mention counts alone, also one that is misspelt; what is said to a person calls nobody.
     assert (await office.post("@ALPHA sure?", in_reply_to=second.id)).to == ("ALPHA",)
     slip = await office.post("@ALPAH sure?", in_reply_to=second.id)
+    person = await office.post("@bob what do you think?", in_reply_to=second.id)
+    # People among themselves are routed as ever.
     alone = await office.post("anybody?")
     aside = await office.post("I think so.", by="bob", in_reply_to=alone.id)
-    for message in (slip, alone, aside):
+    for message in (slip, person, alone, aside):
         assert message.to == ()
+    waiting = {row["message_id"] for row in await office.store.read(lambda tx: tx.all(Q.routing))}
+    assert person.id not in waiting and aside.id in waiting
 
 
 async def test_a_thread_is_what_began_it_and_all_that_answers(office: Office, clock: Clock) -> None:

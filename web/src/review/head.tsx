@@ -13,8 +13,8 @@ import { AgentMark } from "../ui/verified";
 
 /** Tasks that are named. */
 const TASKS = 2;
-/** Needs that say what becomes of a branch. */
-const OF_BRANCH: ReadonlySet<string> = new Set(["conflict", "not_landed", "settled"]);
+/** Needs that are about what an agent did or asks, not about the agent itself. */
+const OF_BRANCH: ReadonlySet<string> = new Set(["conflict", "not_landed", "settled", "answered", "question", "approval", "handoff"]);
 
 function About({ agent }: { agent: string }) {
   const about = worktreeFor(agent)?.about;

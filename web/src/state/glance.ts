@@ -61,7 +61,9 @@ export function verdictOf(name: string): Verdict | null {
 export function standing(name: string): Standing | null {
   const warning = warningsOf(name)[0];
   const tree = worktreeFor(name);
-  const others = warning?.agents.filter((other) => other.toUpperCase() !== name.toUpperCase()) ?? tree?.collides?.map((hit) => hit.agent) ?? [];
+  // One advisory can be about more than two: where git names pairs, these, as in Worktrees.
+  const met = tree?.collides?.map((hit) => hit.agent) ?? [];
+  const others = met.length ? met : warning?.agents.filter((other) => other.toUpperCase() !== name.toUpperCase()) ?? [];
   if (others.length) return { kind: "collides", text: `collides with ${others.join(", ")}` };
   const into = tree?.into ?? "the main branch";
   if (warning || tree?.merges === "conflicts") return { kind: "conflicts", text: `conflicts with ${into}` };

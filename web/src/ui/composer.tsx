@@ -6,7 +6,7 @@ import { typed } from "../state/folds";
 import { Attach, filesOf, pastedFiles, useFiles } from "../rooms/attach";
 import { send } from "../state/outbox";
 import { askName, memory, personName } from "../state/prefs";
-import { agents, commands, goToEnd, loadCommands, now, tasks } from "../state/room";
+import { agents, commands, goToEnd, loadCommands, now, receiptsOf, tasks } from "../state/room";
 import { line } from "../state/live";
 import { clearMarker } from "../state/unread";
 import { awayIn, visitors, visitorsIn } from "../state/visitors";
@@ -28,6 +28,14 @@ function helpFor(agent: Agent): string {
 
 /** What is offered while somebody types: it comes when somebody begins to. */
 const offers = signal<typeof import("../text/completion") | null>(null);
+
+/** Whom an answer to this entry is for, that mentions nobody: the room decides so too (docs/entries.md, "Threads"). */
+function hears(entry: Entry): string {
+  const asked = [entry.speaker, ...receiptsOf(entry.id).value.map((job) => job.agent)];
+  const known = agents.value.map((agent) => agent.name).filter((name) => asked.includes(name));
+  const names = known.includes(entry.speaker) ? [entry.speaker] : known;
+  return names.length ? `${names.join(", ")} ${names.length === 1 ? "gets" : "get"} it` : "";
+}
 
 /** `thread`: the entry that what is written here answers, in a panel of its own. */
 export function Composer({ thread }: { thread?: Entry }) {
@@ -191,7 +199,7 @@ export function Composer({ thread }: { thread?: Entry }) {
       {!thread && replyTo.value && (
         <div class="replying" style={hued(replyTo.value.speaker)} data-testid="replying">
           <Icon name="reply" size={13} />
-          <span>to <b>{replyTo.value.speaker}</b> {plainLine(replyTo.value.body, 90)}</span>
+          <span>to <b>{replyTo.value.speaker}</b> {plainLine(replyTo.value.body, 90)}{hears(replyTo.value) && ` · ${hears(replyTo.value)}`}</span>
           <IconButton icon="close" label="Do not reply" onClick={() => (replyTo.value = null)} />
         </div>
       )}
@@ -200,7 +208,7 @@ export function Composer({ thread }: { thread?: Entry }) {
           ref={area}
           rows={1}
           value={text}
-          placeholder={offline ? "It is sent when the room is back" : thread ? "Answer in the thread" : phone.value ? "Message the room" : "Message the room, @ for an agent, / for a command"}
+          placeholder={offline ? "It is sent when the room is back" : thread ? `Answer in the thread${hears(thread) && `: ${hears(thread)}`}` : phone.value ? "Message the room" : "Message the room, @ for an agent, / for a command"}
           aria-label={thread ? "Answer" : "Message"}
           aria-autocomplete="list"
           aria-controls={offered ? list : undefined}

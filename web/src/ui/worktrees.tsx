@@ -244,8 +244,8 @@ export default function WorktreesView() {
       )}
       <Full />
       {landingRequired.value && list && list.length > 0 && <p class="merge-order" data-testid="landing-required">{byQueue()} <button type="button" class="link" onClick={() => show("landing")}>Change that</button></p>}
-      {order.value.length > 1 && order.value.some((turn) => turn.sets_back.length || turn.failed) && (
-        <p class="merge-order" data-testid="merge-order">Merge in this order, so that the fewest are set back: {order.value.map((turn, i) => <span key={turn.agent}>{i > 0 && ", "}<Who name={turn.agent} />{turn.first && ` (after it has merged ${list?.[0] ? main(list[0]) : "main"})`}{turn.failed && ` (last: its tests failed, ${turn.failed})`}</span>)}.</p>
+      {order.value.length > 1 && order.value.some((turn) => turn.sets_back.length || turn.failed || turn.undoes?.length) && (
+        <p class="merge-order" data-testid="merge-order">Merge in this order, so that the fewest are set back: {order.value.map((turn, i) => <span key={turn.agent}>{i > 0 && ", "}<Who name={turn.agent} />{turn.first && ` (after it has merged ${list?.[0] ? main(list[0]) : "main"})`}{turn.failed && ` (last: its tests failed, ${turn.failed})`}{turn.undoes?.[0] && <> (last: it would undo what <Who name={turn.undoes[0].agent} /> landed in {fewPaths([turn.undoes[0].path])})</>}</span>)}.</p>
       )}
       {Object.entries(troubles.value).map(([agent, words]) => <p key={agent} class="notice notice-warn" data-testid="trouble"><Who name={agent} /> <Words text={words} /></p>)}
       {shown && !shown.member && <Diff tree={shown} />}

@@ -135,9 +135,13 @@ class SemanticChecks:
         """One of a pair; None: what it has is not here."""
         if (worktree := self._worktrees.get(name)) is not None:
             work = worktree.work
-            return None if work is None else _Side((work.base, work.snapshot.tree), work.snapshot.commit)
+            if work is None:
+                return None
+            # Of who is in the middle of a merge, what its branch has.
+            tree = work.snapshot.tree if work.side == work.snapshot.commit else work.side
+            return _Side((work.base, tree), work.side)
         other = self.others.get(name)
-        return None if other is None or not other.at_hand else _Side(("", other.commit), other.commit)
+        return None if other is None or not other.at_hand else _Side(("", other.side), other.side)
 
     def _key(self, pair: Pair) -> _Key | None:
         sides = self._sides(pair)

@@ -1,4 +1,4 @@
-"""`/edit` and `/delete`: from what a person types to an action.
+"""What is done with one entry, like `/reply` and `/edit`: from what a person types to an action.
 
 Pure.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from relay.model import actions
 from relay.model.actions import Action
 from relay.model.references import Thing
 from relay.room.parsing.arguments import WrongArguments, number_of
@@ -16,13 +15,17 @@ from relay.room.parsing.arguments import WrongArguments, number_of
 _NUMBER = re.compile(r"\s*((?:# ?)?\S*)(.*)", re.DOTALL)
 
 
-def edit(rest: str, _agents: Sequence[str]) -> Action:
-    """Raises WrongArguments."""
-    number, text = _parted(rest)
-    message = number_of(number, Thing.MESSAGE)
-    if not text:
-        raise WrongArguments("The new text is missing.")
-    return actions.EditMessage(message, text)
+def with_text(action: Callable[[int, str], Action], missing: str) -> Callable[[str, Sequence[str]], Action]:
+    """A command that takes the number of a message, and a text; `missing`: the error where there is none."""
+
+    def parse(rest: str, _agents: Sequence[str]) -> Action:
+        number, text = _parted(rest)
+        message = number_of(number, Thing.MESSAGE)
+        if not text:
+            raise WrongArguments(missing)
+        return action(message, text)
+
+    return parse
 
 
 def one(action: Callable[[int], Action]) -> Callable[[str, Sequence[str]], Action]:
