@@ -64,6 +64,9 @@ async def test_a_person_changes_and_deletes_a_message_and_others_see_it(
         for entry in (mine, theirs):
             await expect(entry.locator("strong")).to_have_text("start")
             await expect(entry.get_by_test_id("edited")).to_contain_text("edited")
+        # The side bar, too, has the words that stand there now.
+        last = ann.page.get_by_test_id("last-AVA")
+        await expect(last).to_contain_text("The start page is ready")
         await theirs.get_by_test_id("edited").click()
         await expect(theirs.get_by_test_id("versions")).to_contain_text("The login page is ready")
         await shot(bob.page, "edited-phone")

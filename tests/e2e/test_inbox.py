@@ -106,6 +106,15 @@ async def test_what_needs_a_person_comes_is_acted_on_and_is_gone(tmp_path: Path)
         await goes(told, f"question:m{asked['number']}")
         said = await told.until_said("/steer @AVA Three", speaker="ann")
         assert said["in_reply_to"] == asked["id"] and question["id"] in await needs(told)
+        # One that needs no answer is out for good, and the room says so in words.
+        done = await act(told, question["id"], "later")
+        words = f"ann gives no answer to AVA's question {question['ref']} (“Which of the two do you want?”)."
+        assert done["reason"].startswith(f"{words} `{done['undo']}` brings it back"), done
+        await goes(told, question["id"])
+        twice = await told.relay("inbox", question["id"], "later")
+        assert twice.code and f"{question['id']} needs no answer, said ann." in twice.err, twice.all
+        back = await told.reply_to((await told.post(done["undo"]))["id"], "RELAY")
+        assert back["body"].startswith("AVA's question") and question["id"] in await needs(told)
         # A message to AVA that answers none in its thread answers all.
         await told.post("@AVA The table.")
         await goes(told, question["id"])

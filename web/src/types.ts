@@ -45,6 +45,9 @@ export interface Meta {
   handoff?: number;
   /** The number of the conflict that it is about. */
   conflict?: number;
+  /** The permission request that it is about, by its id; where it says that somebody asks, its name for people. */
+  permission?: string;
+  request?: string;
   /** The number of the exploration that it is about. */
   exploration?: number;
   /** The number of the approval that it asks for. */

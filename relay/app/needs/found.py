@@ -299,7 +299,7 @@ async def questions(tx: Tx, agents: Iterable[str], now: float) -> list[Need]:
         reference = references.message(message.number)
         buttons = (
             NeedAction("answer", "Answer", actions.Steer((speaker,), ""), "text", "your answer"),
-            later("No answer", f"question:{reference}"),
+            later("Needs no answer", f"question:{reference}"),
         )
         found.append(Need(f"question:{reference}", Kind.QUESTION, at, speaker, question, buttons, reference))
     return found

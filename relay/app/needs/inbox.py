@@ -145,6 +145,8 @@ class NeedsInbox:
             by = json.loads(await events.setting(tx, _LATER_BY) or "{}").get(off.id)
             until = f"{clock_time(later[off.id], now)}{f' by {by}' if by else ''}"
             text = f"{off.typed} is put off until {until}."
+            if off.kind is Kind.QUESTION:
+                text = f"{off.typed} needs no answer{f', said {by}' if by else ''}."
             back = PutOff(off.typed, undo=True).line()
             return Refusal(text, f"`{back}` in the room brings it back.", Fault.UNKNOWN)
         shown = word[:60]
@@ -167,7 +169,8 @@ class NeedsInbox:
                 raise Refusal(f"{action.need} is not put off.", "`/inbox` shows what needs you.")
             for part in need.parts if need else ():
                 later.pop(part, None)
-            text = f"{code_span(action.need)} is in the inbox again."
+            called = _question(need) if need and need.kind is Kind.QUESTION else code_span(action.need)
+            text = f"{called} is in the inbox again."
         else:
             if (need := meant(needs, action.need)) is None:
                 raise await self.absent(tx, action.need)
@@ -178,7 +181,10 @@ class NeedsInbox:
             kept = {id: name for id, name in {**who, **dict.fromkeys(ids, by)}.items() if id in later}
             await events.put_setting(tx, _LATER_BY, dumps(kept))
             back = PutOff(need.typed, undo=True).line()
-            text = f"{by} put {code_span(need.typed)} off until {clock_time(until, now)}. `{back}` brings it back."
+            # A question is in the inbox for a day from when it was asked, so that one is off for good.
+            done = f"gives no answer to {_question(need)}." if need.kind is Kind.QUESTION else ""
+            done = done or f"put {code_span(need.typed)} off until {clock_time(until, now)}."
+            text = f"{by} {done} `{back}` brings it back."
         await events.put_setting(tx, _LATER, dumps(later))
         return text
 
@@ -192,6 +198,11 @@ class SinceOrders:
     async def carry_out(self, action: ShowSince, *, by: str, source_key: str) -> str:
         """Raises Refusal."""
         return since.said(await self._inbox.since(self._store, action.after, reader=by), self._clock())
+
+
+def _question(need: Need) -> str:
+    """A question in words, as markdown: "AVA's question m12 (“Which one?”)"."""
+    return f"{markdown.plain(need.about)}'s question {need.ref} (“{markdown.plain(need.text)}”)"
 
 
 async def _put_off(tx: Tx) -> dict[str, float]:

@@ -86,9 +86,9 @@ class VerificationOrders:
         waiting = len(await landings.open_entries(tx))
         ahead = waiting - len(agents)
         behind = f", behind {ahead} other{'s' * (ahead != 1)}" if ahead > 0 else ""
-        verb = "is" if len(agents) == 1 else "are"
+        verb = "was" if len(agents) == 1 else "were"
         how = ", to land as one commit" + " each" * (len(agents) > 1) if action.squash else ""
-        return f"{listed(list(agents))} {verb} in the landing queue{behind}{how}. `/land` shows it."
+        return f"{listed(list(agents))} {verb} put into the landing queue{behind}{how}. `/land` shows it."
 
     async def _verify(
         self, tx: Tx, number: int | None, agent: str | None, by: str, cause: Sequence[str]

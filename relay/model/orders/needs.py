@@ -31,8 +31,8 @@ class ShowSince(Needing, word="/since"):
 
 @dataclass(frozen=True)
 class PutOff(Needing, word="/later"):
-    """Take something out of the inbox until tomorrow, or until it ends by itself. `need`: its id; `undo`: show it
-    again."""
+    """Take something out of the inbox until tomorrow, a question for good, or until it ends by itself. `need`: its
+    id; `undo`: show it again."""
 
     need: str
     undo: bool = False

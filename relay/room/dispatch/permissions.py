@@ -139,6 +139,7 @@ class PermissionBroker:
                 f"without an answer it is refused in {timeout_s:g} s.",
                 request.agent,
                 permission=pending.id,
+                request=references.request(pending.number),
             )
             try:
                 async with asyncio.timeout(timeout_s):

@@ -22,12 +22,18 @@ async def test_a_request_is_seen_and_answered_from_anywhere(room: MockRoom, open
         await expect(card).to_contain_text("CODEX asks: Write src/checkout/session.py")
         await expect(card.locator("time")).to_contain_text("1:")
         await expect(page).to_have_title(f"CODEX asks · {name}")
+    meta = {"notice": "permission", "agent": "CODEX", "permission": "ask-1", "request": "p1"}
+    room.say("RELAY", "CODEX asks for permission: `x`. `/allow p1`", kind="system", meta=meta)
+    await expect(ben.get_by_text("CODEX asks for permission")).to_be_visible()
+    await expect(ben.get_by_test_id("request-over")).to_have_count(0)
     await ben.get_by_test_id("option-no").click()
     await expect(ben.get_by_test_id("toast")).to_contain_text("CODEX: Reject.")
     for page, name in ((ann, "Board · payments · relay"), (ben, "payments · relay")):
         await expect(page.get_by_test_id("permission")).to_have_count(0)
         await expect(page).to_have_title(name)
     assert room.air.decided == [("ask-1", "no")]
+    # What the room said of it says so for whoever reads it later.
+    await expect(ben.get_by_test_id("request-over")).to_have_text("This request is over.")
 
 
 async def test_a_request_shows_what_would_run(room: MockRoom, open_page: OpenPage) -> None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import pytest
 from playwright.async_api import expect
 
+from scripts.bench import airspace_scenes as scenes
 from scripts.bench.mock_airspace import new_worktree, stamp
 from scripts.bench.mock_room import MockRoom
 from scripts.bench.mock_state import NOTHING_USED, new_agent
@@ -115,3 +116,27 @@ async def test_ten_agents_are_seen_with_what_they_are_on(room: MockRoom, open_pa
         await expect(said).to_contain_text("Add a discount" if at < 3 else "And what is it?")
     cut = "all => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)"
     assert await page.locator(".side .with-ways .agent-first + .doing").evaluate_all(cut) == []
+
+
+async def test_who_asks_is_in_sight_among_many(room: MockRoom, open_page: OpenPage) -> None:
+    """First is who waits for leave, then who failed; the rest keeps its order, and no row moves under the pointer."""
+    names = [f"AGENT{at:02}" for at in range(14)]
+    asked = {"by": "ann", "text": "Add a discount", "number": 1}
+    last = {"message_id": "m", "asked": asked, "at": stamp(datetime.now(UTC))}
+    room.agents = [new_agent(name, model="opus", last=last) for name in names]
+    retry = {"state": "open", "failures": 3, "threshold": 3, "retry_at": time.time() + 290}
+    room.agents[12]["breaker"] = retry
+    page, phone = await open_page(size=(1400, 700)), await open_page(size=(390, 844))
+    rows = page.locator(".agent-list .agent-row .agent-name")
+    await expect(rows).to_have_text(["AGENT12", *(name for name in names if name != "AGENT12")])
+    # The pointer is over a row: it stays there.
+    await page.get_by_test_id("agent-AGENT02").hover()
+    room.air.ask(scenes.request(1, "AGENT13"))
+    await expect(page.get_by_test_id("agent-AGENT13")).to_contain_text("asks you")
+    assert (await rows.all_text_contents())[-1] == "AGENT13"
+    await shot(page, "side-many-1400")
+    await page.mouse.move(700, 300)
+    await expect(rows).to_have_text(["AGENT13", "AGENT12", *names[:12]])
+    await expect(page.get_by_test_id("agent-AGENT13")).to_be_in_viewport(ratio=1)
+    await expect(phone.get_by_test_id("agent-chips").get_by_role("button").first).to_contain_text("AGENT13")
+    await shot(page, "side-asks-1400")

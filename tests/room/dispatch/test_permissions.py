@@ -78,7 +78,11 @@ async def test_a_persons_answer_reaches_the_agent(front: Front) -> None:
         assert await asking == PermissionAnswer(YES, "ann")
     assert front.desk.pending == []
     ((text, meta),) = await front.said()
-    assert "`run 'npm test'`" in text and "/allow p1" in text and meta["permission"] == one.id
+    assert (
+        "`run 'npm test'`" in text
+        and "/allow p1" in text
+        and (meta["permission"], meta["request"]) == (one.id, "p1")
+    )
 
 
 async def test_without_an_answer_it_is_refused(front: Front) -> None:

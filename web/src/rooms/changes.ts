@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import { api } from "../api";
 import { personName } from "../state/prefs";
-import { amend, entryOf, onEntries } from "../state/room";
+import { agents, amend, entryOf, onEntries } from "../state/room";
 import type { Entry } from "../types";
 
 /** The message that is being changed, by its id. */
@@ -19,6 +19,8 @@ export const isCommand = (entry: Entry): boolean => /^\s*\/(?!\/)/.test(entry.bo
 // The room says that an entry was changed: it, and the command that changed it, are read as they are now.
 onEntries((entries) => {
   const ids = entries.flatMap((entry) => (entry.meta.edits ? [entry.meta.edits.message, entry.in_reply_to] : []));
+  // What an agent was asked last is told in short by the room, which reads its message for that.
+  if (agents.peek().some((agent) => ids.includes(agent.last?.message_id ?? ""))) api.state().then((state) => { agents.value = state.agents; }, () => undefined);
   for (const id of new Set(ids)) {
     if (!id || !entryOf(id)) continue;
     // Where it cannot be read it stands as it came, until the page is loaded anew.

@@ -7,6 +7,7 @@ import { warningsOf } from "./airspace";
 import { isOver } from "../landing/over";
 import { entryOfAgent, landing, mainFails, newest } from "./landing";
 import { needs } from "./needs";
+import { requestOf } from "./permissions";
 import { agents, entryNow, streams, tasks } from "./room";
 import { worktreeFor, worktrees } from "./worktrees";
 import { ref } from "../text/reference";
@@ -79,6 +80,11 @@ export function standing(name: string): Standing | null {
   if (undone) return { kind: "conflicts", text: `${undone.did === "took back" ? `would bring back what ${undone.agent} took back` : `would undo ${undone.agent}'s landed lines`} in ${undone.path.split("/").pop()}` };
   return lands(tree) ? { kind: "ready", text: mainFails.value ? `ready, ${mainFails.value.branch} fails` : "ready to land" } : { kind: "changed", text: "not merged yet" };
 }
+
+const IN_TROUBLE: ReadonlySet<string | undefined> = new Set(["collides", "conflicts"]);
+
+/** Who is to be seen first: 0 waits for a person's leave, and not for long; 1 has failed, or its branch does not merge; 2 the rest. */
+export const urgency = (agent: Agent): number => (requestOf(agent.name) ? 0 : agent.breaker.state === "open" || IN_TROUBLE.has(standing(agent.name)?.kind) ? 1 : 2);
 
 /** Whose branches can land now; nobody's while the main branch fails by itself. */
 export const readyToLand = computed(() => mainFails.value ? [] : [...new Set([...agents.value.map((agent) => agent.name), ...(worktrees.value ?? []).map((tree) => tree.agent)])].filter((name) => standing(name)?.kind === "ready"));

@@ -9,6 +9,8 @@ import { say } from "./said";
 import { now, onFrames } from "./room";
 
 const asked = signal<PermissionRequest[]>([]);
+/** The list was read. */
+export const known = signal(false);
 /** Answered by this page, and not yet told back by the room. */
 const settled = signal<ReadonlySet<string>>(new Set());
 
@@ -39,6 +41,7 @@ export async function loadPermissions(): Promise<void> {
       again = false;
       const before = new Set(asked.value.map((one) => one.id));
       asked.value = await api.permissions();
+      known.value = true;
       for (const one of asked.value) if (!before.has(one.id)) say(`${one.agent} asks: ${one.title}. A person decides.`);
     } while (again);
   } catch (problem) {

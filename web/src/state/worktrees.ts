@@ -67,7 +67,7 @@ airspace.subscribe((state) => {
   last = now;
 });
 onEntries((entries) => {
-  if (entries.some((e) => e.meta.worktree || e.meta.conflict !== undefined || e.meta.notice === "worktree")) soon();
+  if (entries.some((e) => e.meta.worktree || e.meta.edits || e.meta.conflict !== undefined || e.meta.notice === "worktree")) soon();
 });
 // A turn that changed nothing ends too, and then its branch can land.
 let working = "";

@@ -1,11 +1,12 @@
 /** The agents in the side bar: who can answer, and how they are. */
 
+import { useRef } from "preact/hooks";
 import { requestOf } from "../state/permissions";
 import { agents, dispatcher, now } from "../state/room";
 import { agentPanel, show } from "../state/view";
 import { asksYou, instant, lasting, moment } from "../text/format";
 import type { Agent, DispatcherState } from "../types";
-import { aboutOf, readyToLand, standing, taskLine } from "../state/glance";
+import { aboutOf, readyToLand, standing, taskLine, urgency } from "../state/glance";
 import { hued } from "./bits";
 import { BranchWays, Cost, Doing, NeedsMark } from "./doing";
 
@@ -71,9 +72,16 @@ function FirstLine({ agent, state, many }: { agent: Agent; state: Health; many: 
 /** The short list in the side bar. */
 export function AgentList() {
   const many = agents.value.length > 5;
+  const list = useRef<HTMLUListElement>(null);
+  const before = useRef<string[]>([]);
+  // Many may not all be in sight, so who asks, or failed, is first. Under a pointer or a key no row moves.
+  const still = list.current?.matches(":hover, :has(:focus-visible)");
+  const place = (agent: Agent): number => (still ? before.current.indexOf(agent.name) : urgency(agent));
+  const shown = many ? [...agents.value].sort((a, b) => place(a) - place(b)) : agents.value;
+  before.current = shown.map((agent) => agent.name);
   return (
-    <ul class={`agent-list ${many ? "many" : ""}`}>
-      {agents.value.map((agent) => {
+    <ul ref={list} class={`agent-list ${many ? "many" : ""}`}>
+      {shown.map((agent) => {
         const state = health(agent, now.value);
         return (
           <li key={agent.name} class={readyToLand.value.includes(agent.name) ? "with-ways" : ""}>

@@ -1,8 +1,7 @@
 /** The agents over the views of a phone. */
 
 import "../style/chips.css";
-import { standing, taskLine, turnAsked, waitsFor } from "../state/glance";
-import { requestOf } from "../state/permissions";
+import { standing, taskLine, turnAsked, urgency, waitsFor } from "../state/glance";
 import { now, workers } from "../state/room";
 import { agentPanel } from "../state/view";
 import { counted } from "../text/format";
@@ -11,11 +10,10 @@ import { Dot, health, healthLine } from "./agents";
 import { hued } from "./bits";
 import { Last, NeedsMark } from "./doing";
 
-/** Who is in trouble, who works, whose answer waits for a person, who can land, the rest. */
+/** Who asks, who is in trouble, who works, whose answer waits for a person, who can land, the rest. */
 const rank = (agent: Agent): number => {
-  const kind = standing(agent.name)?.kind;
-  if (requestOf(agent.name) || kind === "collides" || kind === "conflicts" || agent.breaker.state === "open") return 0;
-  return agent.running ? 1 : waitsFor(agent.name) ? 2 : kind === "ready" ? 3 : 4;
+  const first = urgency(agent);
+  return first < 2 ? first : agent.running ? 2 : waitsFor(agent.name) ? 3 : standing(agent.name)?.kind === "ready" ? 4 : 5;
 };
 
 /** The agents on a phone: each is a chip in one row that scrolls. */

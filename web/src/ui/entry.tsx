@@ -24,6 +24,7 @@ import { VERIFIED } from "../text/verified";
 const advisoryEntry = () => import("./advisory").then((all) => ({ default: all.AdvisoryEntry }));
 const noticeOf = () => import("./verified").then((all) => ({ default: all.NoticeOf }));
 const conflictAsked = () => import("./conflict_asked").then((all) => ({ default: all.ConflictAsked }));
+const requestOver = () => import("./permissions").then((all) => ({ default: all.RequestOver }));
 const steer = () => import("./steer").then((all) => ({ default: all.Steer }));
 const heardList = () => import("./steer").then((all) => ({ default: all.HeardList }));
 const handoffAnswers = () => import("./handoff_answers").then((all) => ({ default: all.HandoffAnswers }));
@@ -190,6 +191,7 @@ function Row({ entry, previous, lit, found }: EntryProps) {
         {needsQuote(entry, previous) && <Quote id={entry.in_reply_to!} />}
         <EntryText entry={entry}>{entry.kind === "advisory" ? <Lazy load={advisoryEntry} given={{ entry }} over meanwhile={<Markdown text={entry.body} own />} /> : <Markdown text={withoutFooter(entry)} numbers={aboutTasks(entry, entryOf(entry.in_reply_to ?? "")) ? "tasks" : "messages"} own={entry.kind === "system" && (VERIFIED.has(entry.meta.notice ?? String(entry.meta.command)) ? "rva" : "r")} />}</EntryText>
         {entry.meta.notice === "conflict" && entry.meta.conflict !== undefined && <Lazy load={conflictAsked} given={{ number: entry.meta.conflict }} over />}
+        {entry.meta.request && <Lazy load={requestOver} given={{ id: entry.meta.permission! }} over />}
         {entry.meta.notice === "handoff" && <HandoffAsked entry={entry.id} />}
         {VERIFIED.has(entry.meta.notice ?? "") && <Lazy load={noticeOf} given={{ entry }} over />}
         <Changed entry={entry} />

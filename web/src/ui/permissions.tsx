@@ -2,7 +2,8 @@
 
 import { useLayoutEffect, useState } from "preact/hooks";
 import { advisories, why } from "../state/airspace";
-import { decide } from "../state/permissions";
+import { needs } from "../state/needs";
+import { decide, known, permissions } from "../state/permissions";
 import { now } from "../state/room";
 import { showAirspace } from "../state/view";
 import { instant, lasting } from "../text/format";
@@ -32,6 +33,12 @@ function Reason({ advisory }: { advisory: Partial<Advisory> }) {
       {advisory.id && <> <button type="button" class="link" onClick={() => showAirspace({ advisory: advisory.id! })}>evidence</button></>}
     </p>
   );
+}
+
+/** Below what the room said of a request: that it waits no more, here or at another member of the fleet. */
+export function RequestOver({ id }: { id: string }) {
+  const open = permissions.value.some((one) => one.id === id) || needs.value.some((need) => need.id === `permission:${id}`);
+  return known.value && !open ? <p class="muted small" data-testid="request-over">This request is over.</p> : null;
 }
 
 /** Milliseconds for which a card takes no press where it has come: a hand may be about to press something else. */

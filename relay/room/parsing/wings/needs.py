@@ -122,7 +122,8 @@ COMMANDS = (
     ),
     Command(
         "/later <id> [undo]",
-        "take something out of the inbox until tomorrow; `/inbox` shows the id, and its beginning is enough",
+        "take something out of the inbox until tomorrow, a question for good; `/inbox` shows the id, and its "
+        "beginning is enough",
         "/later job:17",
         later,
     ),
