@@ -31,7 +31,7 @@ COMMANDS = {
     "attach": "Let your own sessions of Claude Code and Codex into the room (`relay attach --help`).",
     "detach": "Undo `relay attach`: every file is as it was.",
     "airspace": "How close agents are in the code (`relay airspace --help`).",
-    "agents": "Can each agent take a turn (`doctor`), and what do their turns cost (`cost`)?",
+    "agents": "Can each agent take a turn (`doctor`), what do their turns cost (`cost`), and setting one (`set`).",
     "inbox": "What needs you in the room, and doing something about it (`relay inbox --help`).",
     "notify": "Who outside is told what needs you, and a message to try it (`relay notify --help`).",
     "review": "What an agent's branch changes, and your comments on it (`relay review --help`).",

@@ -12,12 +12,14 @@ from typing import Any, Protocol
 
 from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.worktrees.actions import WorktreeActions
+from relay.airspace.worktrees.merging.proposal import MergeOptions
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.view import difference, missing, rows
 from relay.airspace.worktrees.watcher import WorktreeWatcher
 from relay.git.run import GitError
 from relay.log import events
 from relay.model import Refusal
+from relay.model.actions import DiscardWork, GiveUpMerge, MergeBranch, OnBranch, RestoreWork, TakeBackMerge
 from relay.room.journal import ledger
 from relay.store.ports import Store, StoreError
 from relay.verification import present
@@ -95,6 +97,23 @@ class WorktreesService:
         """What changes a worktree. Raises what keeps the database from taking a record of a change."""
         await self._store.write(lambda tx: events.put_setting(tx, _PROBE, str(time.time())), durable=True)
         return self._actions
+
+
+async def ordered(actions: WorktreeActions, action: OnBranch, by: str) -> dict[str, Any]:
+    """Do what is ordered of an agent's branch, through whichever interface: `{success, reason, commit, ...}`. Raises
+    Refusal, and then nothing was done."""
+    agent = action.agent
+    match action:
+        case MergeBranch(_, squash, text, head, joined, untested):
+            return await actions.merge(agent, by, MergeOptions(squash, text, head, joined, untested))
+        case DiscardWork():
+            return await actions.discard(agent, by)
+        case RestoreWork(_, kept):
+            return await actions.restore(agent, by, kept or "")
+        case GiveUpMerge(_, settle):
+            return await actions.abort(agent, by, settle=settle)
+        case TakeBackMerge(_, commit):
+            return await actions.take_back(agent, by, commit)
 
 
 async def merge_order(

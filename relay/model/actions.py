@@ -44,7 +44,15 @@ from relay.model.orders.entries import (
     ShowThread,
     Unpin,
 )
-from relay.model.orders.needs import Needing, PutOff, RaiseBudget, ShowNeeds, ShowSince
+from relay.model.orders.needs import (
+    MarkAdvisory,
+    Needing,
+    PutOff,
+    RaiseBudget,
+    SetAgent,
+    ShowNeeds,
+    ShowSince,
+)
 from relay.model.orders.review import ApplySuggestion, MarkReviewed, SendReview, ShowReview
 from relay.model.orders.verification import (
     Approve,
@@ -56,8 +64,12 @@ from relay.model.orders.verification import (
     Verifying,
 )
 from relay.model.orders.worktrees import (
+    DiscardWork,
     GiveUpMerge,
     InWorktrees,
+    MergeBranch,
+    OnBranch,
+    RestoreWork,
     RunApp,
     SetUp,
     ShowApps,

@@ -152,9 +152,13 @@ class Board(Protocol):
         """Those of these tasks (by their ids) that stand on the board."""
         ...
 
+    async def landed(self, tx: Any, tasks: Sequence[BoardTask]) -> Mapping[str, str]:
+        """By the id of a task, the commit with which the work for it came into the main branch."""
+        ...
+
     async def story(self, tx: Any, number: int) -> Mapping[str, Any]:
         """A task with all that is known of it, as JSON: as on the board, with `input_data`, `result` and its
-        `history`: `[{id, at, by, change, status, note}]`, oldest first; `more`: it began earlier."""
+        `history`: `[{id, at, by, change, to, status, note}]`, oldest first; `more`: it began earlier."""
         ...
 
 

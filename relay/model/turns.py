@@ -337,10 +337,17 @@ class PermissionOption:
     name: str
     kind: str
 
+    @property
+    def label(self) -> str:
+        """What people read. relay keeps no answer for the next request: whether one that is for always holds, and how
+        long, is the agent's program's."""
+        return f"{self.name} (as its program keeps it)" if self.kind.endswith("_always") else self.name
+
 
 @dataclass(frozen=True, slots=True)
 class PermissionRequest:
-    """What an agent asks a person for: `title` is one line, `tool` the kind of tool (edit, execute, ...)."""
+    """What an agent asks a person for: `title` is one line, `tool` the kind of tool (edit, execute, ...), `command`
+    the command that it would run, or what it says of itself, fit to be shown; "" = it tells none."""
 
     agent: str
     title: str
@@ -348,6 +355,7 @@ class PermissionRequest:
     paths: tuple[str, ...] = ()
     options: tuple[PermissionOption, ...] = ()
     advisory: str | None = None
+    command: str = ""
 
 
 @dataclass(frozen=True, slots=True)

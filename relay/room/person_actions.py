@@ -24,6 +24,7 @@ from relay.model.actions import (
     Retry,
     Route,
     SendReview,
+    SetAgent,
     Status,
     Steer,
 )
@@ -96,13 +97,12 @@ class PersonActions:
         await self._reader.job(job)
         return await self.act(Retry(job, "job"), by=by)
 
-    async def set_agent(self, agent: str, changes: Mapping[str, Any], *, by: str) -> dict[str, Any]:
-        """Write an agent's model, effort or `enabled` into the configuration; it applies at once."""
-        self._reader.require_agent(agent)
-        text = f"{by} set {agent}: {', '.join(f'{key} = {value}' for key, value in changes.items())}."
-        result = await self._config.set_agent(agent, changes)
+    async def set_agent(self, action: SetAgent, *, by: str) -> dict[str, Any]:
+        """What the action sets is written into the configuration; it applies at once, and the room is told."""
+        self._reader.require_agent(action.agent)
+        result = await self._config.set_agent(action.agent, action.changes)
         if result.get("success"):
-            meta = {"notice": "agent_settings"}
+            meta, text = {"notice": "agent_settings"}, action.said(by)
             await self._poster.write(lambda tx: ledger.say(tx, text, now=self._clock(), meta=meta))
         return result
 

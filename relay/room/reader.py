@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from relay.base.durations import iso
@@ -11,12 +11,12 @@ from relay.log import events
 from relay.log.encoding import dumps
 from relay.log.events import Event
 from relay.log.follow import tail
-from relay.model import Board, Fault, Holds, Message, Refusal
+from relay.model import Board, BoardTask, Fault, Holds, Message, Refusal
 from relay.room.dispatch.roster import Roster
 from relay.room.dispatch.running import RunningTurns
 from relay.room.dispatch.view_queries import agents_json, asked_in_short
 from relay.room.journal import ledger, pages, usage
-from relay.room.journal.frames import SHOWN, TASK_EVENTS, frames_of, latest, summary
+from relay.room.journal.frames import SHOWN, TASK_EVENTS, WORKTREE_CHANGED, frames_of, latest, summary
 from relay.room.journal.ledger import Q
 from relay.room.journal.pages import IDS_FIX
 from relay.room.journal.values import Frame, Job, JobState, Page
@@ -135,9 +135,13 @@ class Reader:
         """The board, as lists have tasks."""
 
         async def work(tx: Tx) -> list[dict[str, Any]]:
-            return [task.as_listed() for task in await self._board.list(tx)]
+            return await self._listed(tx, await self._board.list(tx))
 
         return await self._store.read(work)
+
+    async def _listed(self, tx: Tx, tasks: Sequence[BoardTask]) -> list[dict[str, Any]]:
+        landed = await self._board.landed(tx, tasks)
+        return [{**task.as_listed(), "landed": landed.get(task.id)} for task in tasks]
 
     async def undoable(self) -> str:
         """What the board's undo takes back now, in one sentence. Empty: there is nothing."""
@@ -147,8 +151,9 @@ class Reader:
         """A task of the board whole, None: it is not there."""
 
         async def work(tx: Tx) -> dict[str, Any] | None:
-            found = (task.as_json() for task in await self._board.list(tx) if task.number == number)
-            return next(found, None)
+            tasks = [task for task in await self._board.list(tx) if task.number == number]
+            landed = await self._board.landed(tx, tasks)
+            return next(({**task.as_json(), "landed": landed.get(task.id)} for task in tasks), None)
 
         return await self._store.read(work)
 
@@ -200,29 +205,42 @@ class Reader:
     async def frames(self, after: int | None) -> AsyncIterator[list[Frame]]:
         """Stored frames behind the cursor (None: from now on), first the stored, then the live. Never ends."""
         start = await self.last_cursor() if after is None else after
-        async for batch in tail(self._store, start, types=SHOWN, first=True):
+        async for batch in tail(self._store, start, types=(*SHOWN, WORKTREE_CHANGED), first=True):
             frames: list[Frame] = []
             for event in batch:
                 frames += frames_of(event)
             frames = latest(frames)
-            task_events = [event for event in batch if event.type in TASK_EVENTS]
-            if task_events:
-                frames.append(Frame(batch[-1].pos, "task", await self._changed_tasks(task_events)))
+            ids = [
+                task["after"]["id"]
+                for event in batch
+                if event.type in TASK_EVENTS
+                for task in event.outputs["tasks"]
+            ]
+            # A merge and a takeback change what a card says of the work that was done for it.
+            agents = {event.outputs["agent"] for event in batch if event.type == WORKTREE_CHANGED}
+            told = await self._changed_tasks(ids, agents)
+            if told["changed"] or told["gone"]:
+                frames.append(Frame(batch[-1].pos, "task", told))
             if frames:
                 yield frames
 
-    async def _changed_tasks(self, task_events: Sequence[Event]) -> dict[str, Any]:
-        """The tasks of these events as they are now, and the ids of those that left the board."""
-        ids = list(
-            dict.fromkeys(task["after"]["id"] for event in task_events for task in event.outputs["tasks"])
-        )
+    async def _changed_tasks(self, ids: Sequence[str], agents: Collection[str]) -> dict[str, Any]:
+        """The tasks of these ids, and those that these agents were given last, as they are now; and the ids of those
+        that left the board."""
+        if not ids and not agents:
+            return {"changed": [], "gone": []}
 
         async def work(tx: Tx) -> list[dict[str, Any]]:
-            return [task.as_listed() for task in await self._board.among(tx, ids)]
+            tasks = list(await self._board.among(tx, list(dict.fromkeys(ids))))
+            if agents:
+                there = {task.id for task in tasks}
+                given = [task for task in await self._board.list(tx) if task.given and task.id not in there]
+                tasks += [task for task in given if task.given[-1][2] in agents]
+            return await self._listed(tx, tasks)
 
         changed = await self._store.read(work)
         on_board = {task["id"] for task in changed}
-        return {"changed": changed, "gone": [id for id in ids if id not in on_board]}
+        return {"changed": changed, "gone": [id for id in dict.fromkeys(ids) if id not in on_board]}
 
 
 def _asked(message: Row | None) -> dict[str, Any] | None:

@@ -24,6 +24,8 @@ from relay.verification.verification import OVER, Source, State, Verification
 MOST, MOST_OF_MAIN = 20, 50
 #: Whose name the verifications of the main branch by itself have.
 RELAY = "RELAY"
+#: In `Change.about` of a test of the main branch once more: the number of the verification that it repeats.
+OF = "of"
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,8 +100,8 @@ async def of_work(tx: Tx, trees: Mapping[str, str]) -> dict[str, Standing]:
 
 async def fails_below(tx: Tx, base: str | None) -> Verification | None:
     """By which verification the main branch's commit that some work stands on fails by itself."""
-    failed = [each for each in await newest_of_main(tx) if each.state is State.FAILED]
-    return next((each for each in failed if base and each.change.commit == base), None)
+    at = red([each for each in await newest_of_main(tx) if base and each.change.commit == base])
+    return at.of if at is not None else None
 
 
 async def telling(tx: Tx, agent: str) -> list[Verification]:
@@ -119,16 +121,30 @@ async def _its_own(tx: Tx, verification: Verification) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RedMain:
-    """The main branch fails its tests. `of`: the verification that says so; `first`: the one that said so first,
-    since when no other passed."""
+    """The main branch fails its tests. `failing`: the verifications that say so, and that none which passed has
+    refuted, the oldest first; `told`: the one that said so first; `unclear`: one of a commit before, which has no
+    verdict yet; `again`: one that tests it again now."""
 
-    of: Verification
-    first: Verification
+    failing: tuple[Verification, ...]
+    told: Verification
+    unclear: Verification | None
+    again: Verification | None
+
+    @property
+    def of(self) -> Verification:
+        """The verification of the newest commit that fails."""
+        return self.failing[-1]
+
+    @property
+    def id(self) -> str:
+        """The same as long as it fails, whatever else is merged and tested meanwhile."""
+        return f"main-fails:{self.told.name}"
 
     @property
     def merge(self) -> Mapping[str, Any] | None:
-        """`{agent, by, commit}`: the merge after which it was seen first; None: it was seen after something else."""
-        return self.first.change.about.get("merge")
+        """`{agent, by, commit}`: the merge after which it was seen first; None: it was seen after something else, or
+        nobody knows yet whether it failed before."""
+        return None if self.unclear is not None else self.failing[0].change.about.get("merge")
 
 
 def is_of_main(verification: Verification) -> bool:
@@ -137,8 +153,8 @@ def is_of_main(verification: Verification) -> bool:
 
 
 async def of_main(tx: Tx) -> RedMain | None:
-    """Whether the main branch fails its tests, as far as is known; None: it passes, or nobody has tested what it is
-    now. Whoever moves it while it fails has it tested again (`relay.app.verification.main_branch`)."""
+    """Whether the main branch fails its tests, as far as is known; None: nobody knows that it does. Whoever moves it
+    while it fails has it tested again (`relay.app.verification.main_branch`)."""
     return red(await newest_of_main(tx))
 
 
@@ -148,22 +164,41 @@ async def newest_of_main(tx: Tx) -> list[Verification]:
     return [each for each in newest if is_of_main(each) and each.state is not State.CANCELLED]
 
 
+def place(verification: Verification) -> int:
+    """Where its commit stands among those of the main branch: a test of the same once more stands where the first
+    does."""
+    return int(verification.change.about.get(OF, verification.number))
+
+
+def covers(later: Verification, failed: Verification) -> bool:
+    """Does it test what failed, on the same commit of the main branch or on a later one? Pure."""
+    files = {*(later.change.files or ())}
+    return place(later) >= place(failed) and files.issuperset(failed.change.files or ())
+
+
 def red(newest: Sequence[Verification]) -> RedMain | None:
-    """`newest`: as of `newest_of_main`. A commit that fails one of its tests fails, whatever else it passes. Pure."""
-    by_commit: dict[str | None, list[Verification]] = {}
-    for each in newest:
-        by_commit.setdefault(each.change.commit, []).append(each)
-    last: Verification | None = None
-    first: Verification | None = None
-    for at, tests in enumerate(by_commit.values()):
-        failed = [each for each in tests if each.state is State.FAILED]
-        if at == 0:
-            last = failed[0] if failed else None
-        if failed:
-            first = failed[-1]
-        elif last is None or any(each.state is State.PASSED for each in tests):
-            break
-    return None if last is None or first is None else RedMain(last, first)
+    """`newest`: as of `newest_of_main`. What failed stays failed until the same passes, there or on a later commit;
+    what has no verdict (it is not over, or could not be tested) says nothing. Pure."""
+    failing, told, unknown = list[Verification](), list[Verification](), list[Verification]()
+    unclear: Verification | None = None
+    for each in sorted(newest, key=lambda each: (place(each), each.number)):
+        match each.state:
+            case State.FAILED:
+                if not failing:
+                    before = (one for one in unknown if one.change.commit != each.change.commit)
+                    unclear, told = next(before, None), []
+                failing.append(each)
+                told.append(each)
+            case State.PASSED:
+                failing = [failed for failed in failing if not covers(each, failed)]
+                unknown = []
+            case State.QUEUED | State.RUNNING | State.WAITING | State.ERROR:
+                unknown.append(each)
+    if not failing:
+        return None
+    again = [each for each in unknown if each.state is not State.ERROR and covers(each, failing[-1])]
+    first = min(told, key=lambda each: (each.ended or each.at, each.number))
+    return RedMain(tuple(failing), first, unclear, again[-1] if again else None)
 
 
 def _landing(verification: Verification) -> bool:

@@ -265,6 +265,7 @@ def request(number: int = 1, agent: str = "GEMINI", seconds: float = 120, **more
         "agent": agent,
         "title": f"Write {SESSION}",
         "tool": "edit",
+        "command": "",
         "paths": [SESSION],
         "options": [
             {"id": "once", "name": "Allow once", "kind": "allow_once"},

@@ -210,11 +210,15 @@ async def test_a_command_is_a_persons_to_allow(
     stage: Stage, kind: str | None, answer: str, said: str
 ) -> None:
     person = Person(kind)
-    agent = stage.agent("permit", env={"FAKE_KIND": "execute"}, permits=person, permission_timeout_s=7.0)
+    env = {"FAKE_KIND": "execute", "FAKE_COMMAND": f"\x1b[2Jnpm run deploy\n# {'x' * 9000}"}
+    agent = stage.agent("permit", env=env, permits=person, permission_timeout_s=7.0)
     parts = await collect(agent, edits())
     assert end(parts).text == f"The answer was {answer}." and said in log(parts)
     ((request, timeout_s),) = person.asked
     assert (request.agent, request.title, request.tool, timeout_s) == ("BOT", "execute a.py", "execute", 7.0)
+    # He sees what would run, as it would, but for what steers a screen and what is very long.
+    assert request.command.startswith("npm run deploy\n# xx") and len(request.command) < 4010
+    assert [option.label for option in request.options][1] == "Always (as its program keeps it)"
     assert [option.kind for option in request.options] == ["allow_once", "allow_always", "reject_once"]
 
 

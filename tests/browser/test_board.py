@@ -111,12 +111,20 @@ async def test_a_task_is_written_given_and_ended_from_the_board(ann: Person, hou
     await page.keyboard.press("Escape")
     await expect(dialog).to_be_visible()
 
-    # What waits for others is not given: the room says for which.
-    await dialog.get_by_test_id("give-to").select_option("CLAUDE")
-    await dialog.get_by_test_id("give").click()
-    await expect(page.get_by_test_id("toast")).to_contain_text(
-        f"t{number} waits for others: It waits for t{needed}"
-    )
+    # What waits for others is not given: it says for which.
+    await expect(dialog.get_by_test_id("give")).to_be_disabled()
+    await expect(dialog.get_by_test_id("give")).to_have_accessible_description(f"waits for t{needed}")
+    # A refusal stands in the dialog, where it is read, until something goes well.
+    await dialog.get_by_test_id("task-depends-edit").click()
+    await dialog.get_by_test_id("task-depends-field").fill(f"t{number}")
+    await dialog.get_by_test_id("task-depends-field").press("Enter")
+    refusal = dialog.get_by_test_id("toast")
+    await expect(refusal).to_contain_text("itself")
+    await expect(refusal).to_be_in_viewport(ratio=1)
+    await shot(page, "task-refused-1280")
+    await page.keyboard.press("Escape")
+    await dialog.get_by_test_id("task-priority").select_option("3")
+    await expect(refusal).to_have_count(0)
     await page.keyboard.press("Escape")
     await expect(dialog).not_to_be_visible()
     await house.post(f"/move t{needed} done", "ben")

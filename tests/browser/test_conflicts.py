@@ -180,7 +180,7 @@ async def test_a_person_compares_edits_and_sends(collided: Outside, come: Come) 
     await expect(page.get_by_test_id("review-waits")).to_contain_text(
         "c1 and c2 are settled, and BEN's work is not in main yet. Land it?"
     )
-    await expect(page.get_by_test_id("review-task")).to_have_text("m3 please add the tax, and read UTF-8")
+    await expect(page.get_by_test_id("review-task")).to_have_text("m3 Add the tax, and read UTF-8")
     await shot(page, "review-settled-1280-light")
     await page.set_viewport_size({"width": 390, "height": 844})
     await page.emulate_media(color_scheme="dark")

@@ -174,7 +174,7 @@ async def test_the_queue_shows_what_is_tested_and_why_one_is_put_out(place: Plac
     await page.evaluate("location.hash = '#/review?of=AVA'")
     line = page.get_by_test_id("review-line")
     await expect(line.get_by_test_id("vmark")).to_have_text(re.compile(r"v\d.*passed"))
-    await expect(line.get_by_test_id("review-task")).to_have_text("m1 please change it")
+    await expect(line.get_by_test_id("review-task")).to_have_text("m1 Change it")
     await expect(line.get_by_test_id("review-standing")).to_have_text("ready to land")
     await expect(line.get_by_test_id("review-cost")).to_have_text("no price told today")
     await look(page, "review-line")

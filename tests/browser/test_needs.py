@@ -167,6 +167,23 @@ async def test_no_card_moves_while_a_person_is_in_the_list(chromium: Browser, tm
         await expect(gone).to_have_count(0)
         await expect(cards.first).to_contain_text("CLEO")
 
+        # What one settles oneself keeps its place, too, so that a second click at the same place decides nothing.
+        stood = await places(page)
+        box = await cards.first.get_by_test_id("act-later").bounding_box()
+        assert box is not None
+        await page.mouse.click(box["x"] + 5, box["y"] + 5)
+        await expect(gone).to_contain_text("done")
+        await expect(cards.first).to_be_focused()
+        await page.mouse.click(box["x"] + 5, box["y"] + 5)
+        assert await places(page) == stood
+        await shot(page, "needs-own-1400-light")
+        await page.mouse.move(1300, 700)
+        await expect(gone).to_have_count(0)
+        await expect(cards).to_have_count(1)
+        await page.evaluate("document.activeElement.blur()")
+        await house.post("@CLEO keep the names")
+        await expect(cards).to_have_count(2)
+
         # The same by keyboard: the focus holds the list, and the button brings in what is new.
         await cards.nth(1).get_by_test_id("act-answer").focus()
         stood = await places(page)

@@ -154,8 +154,14 @@ async def test_a_branch_is_read_through_and_lands_as_one_commit(chromium: Browse
         assert await everywhere(page) == []
         await page.set_viewport_size({"width": 1400, "height": 900})
 
-        # From there to the main branch, as one commit.
+        # From there to the main branch, as one commit. Who lands it is told of the comment that is open still, and
+        # what else waits of the branch stands above it.
+        await house.post("/task Sum without a list")
+        await house.post("/give t1 @AVA")
+        await expect(page.get_by_test_id("review-waits")).to_contain_text("AVA has answered t1")
         await page.get_by_test_id("review-squash").click()
+        await expect(page.get_by_test_id("plan-open")).to_contain_text("1 comment is open.")
+        await shot(page, "review-land-1400")
         await expect(page.get_by_test_id("land-squash")).to_have_attribute("aria-pressed", "true")
         await page.get_by_test_id("land-now").click()
 
@@ -166,9 +172,13 @@ async def test_a_branch_is_read_through_and_lands_as_one_commit(chromium: Browse
         assert git(folder, "rev-list", "--count", "main") == "2"
         # Of a branch that has nothing more it says what has landed, as which commit.
         landing = page.get_by_test_id("review-landed")
-        await expect(landing.get_by_role("heading")).to_have_text("AVA's branch has landed")
+        await expect(landing.get_by_role("heading", level=2)).to_have_text("AVA's branch has landed")
         await expect(page.get_by_test_id("landed-commit")).to_have_text(git(folder, "rev-parse", "main")[:9])
         await expect(landing.get_by_test_id("diff-file")).to_have_count(3)
+        await expect(landing.get_by_test_id("landed-open")).to_contain_text("It was shorter.")
+        await expect(page.get_by_test_id("review-waits")).to_contain_text("AVA has answered t1")
+        await house.post("/review @AVA")
+        await house.until_said("Comments that were open when it landed:", speaker="RELAY")
         await shot(page, "review-landed-1400")
         await landing.locator('[data-path="long.txt"] .diff-file-head').click()
         assert await everywhere(page) == []

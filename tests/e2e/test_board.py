@@ -74,7 +74,7 @@ async def test_a_task_is_given_and_shows_what_it_led_to(tmp_path: Path) -> None:
 
         # What waits for others is not given, and the refusal says for which.
         refused = await order(told, "/give t2 @AVA")
-        assert "t2 waits for others" in refused and "t1 (pending)" in refused
+        assert "t2 cannot be given yet. It waits for" in refused and "t1 (pending)" in refused
         assert (await task(told, 2))["given"] == []
 
         # Given: a message of the person's, which its agent alone is asked by.

@@ -50,6 +50,13 @@ async def test_each_member_lists_all_worktrees_and_changes_only_its_own(
         if one.state_file() is not None:
             _, body = await one.ask("POST", "/api/worktrees/BRAVO/discard", json={"name": "ann"})
             assert body["error"]["code"] == "elsewhere", body
+            # One order does not begin here and stop there.
+            for order, each in (("@ALFA @BRAVO", "ALFA"), ("@BRAVO @ALFA", "BRAVO")):
+                said = (await one.reply_to((await one.post(f"/setup {order}"))["id"], "RELAY"))["body"]
+                assert "are on 2 machines, and one order reaches one of them. Nothing was begun." in said, (
+                    said
+                )
+                assert f"Send `/setup @{each}` and `/setup @" in said, said
             assert (await one.script("stop.sh")).code == 0
     assert (await rows(two, of="BRAVO"))[-1]["agent"] in ("ALFA", "BRAVO")
     # One that has ended says how its worktrees were seen last.

@@ -139,6 +139,18 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
     assert git(room.folder, "show", "main:app.py") == "fixed = 1"
     tip = git(room.folder, "rev-parse", "main")[:7]
     done = await says(room, "answered:t1", rf"BEN has answered t1 .*; landed as {tip}\. Is it done\?$")
+    # The board, the task and the command say the same.
+    (task,) = (await room.get("/api/tasks"))["tasks"]
+    assert task["landed"][:7] == tip
+    whole = (await room.get("/api/tasks/t1"))["task"]
+    assert (whole["landed"], [one["to"] for one in whole["history"] if one["change"] == "given"]) == (
+        task["landed"],
+        ["BEN"],
+    )
+    await room.post("/task t1")
+    await answer_of(room, rf"landed as `{tip}`")
+    shown = await room.relay("work", "show", "t1")
+    assert f"\nlanded as {tip}\n" in shown.out and "ann given to BEN" in shown.out, shown.all
     assert names(done) == ["done", "again", "later"]
     assert (await act(room, "answered:t1", "done"))["success"]
 

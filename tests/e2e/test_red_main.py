@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 
 from tests.e2e.conftest import Open
 from tests.e2e.test_inbox import act, comes, goes, names, needs
@@ -112,4 +113,44 @@ async def test_a_merge_that_makes_main_red_is_told_and_taken_back(open_room: Ope
     await landed(room, "CLEO")
     await goes(room, red["id"])
     assert (room.folder / "app.py").read_text() == "fixed = 1\n"
+    assert await needs(room) == {}
+
+
+async def test_what_waits_for_main_goes_on_when_its_tests_pass_again(open_room: Open) -> None:
+    agents = [agent(name, "w.yaml") for name in ("CLEO", "DEE")]
+    room = await open_room(*agents, files={"w.yaml": WRITES}, start=False, airspace={"enabled": False})
+    (room.folder / "policies").mkdir()
+
+    def exits(code: int) -> None:
+        unit = {**UNIT, "run": [sys.executable, "-c", f"import sys; sys.exit({code})"]}
+        (room.folder / "policies" / "all.yaml").write_text(json.dumps([unit]))
+
+    exits(0)
+    git(room.folder, "init", "-q", "-b", "main")
+    commit(room.folder, {".gitignore": IGNORED, "app.py": "x = 1\n"})
+    await room.start()
+    await answered(room, "@CLEO break it", "CLEO")
+    await answered(room, "@DEE other", "DEE")
+    await ended(room, "turn", "passed", 2)
+    exits(1)
+    commit(room.folder, {"notes.txt": "main is another tree than CLEO's\n"})
+    assert (await room.relay("worktrees", "merge", "CLEO")).code == 0
+    red = await comes(room, "main_fails")
+    await room.post("/land @DEE")
+
+    async def waits() -> bool:
+        return "DEE waits" in (await needs(room))[red["id"]]["text"]
+
+    await eventually(waits, "DEE waits for main")
+    # It stays one need while it is tested again, by one click; what had failed is not what DEE's work is judged by.
+    assert (await act(room, red["id"], "again"))["success"]
+    await room.until_said(r"v\d+: main still fails its tests\.")
+    assert red["id"] in await needs(room)
+    since = await room.get("/api/since?after=m1")
+    assert "main's tests" in since["failed"], since
+    exits(0)
+    assert (await act(room, red["id"], "again"))["success"]
+    await goes(room, red["id"])
+    await room.until_said(r"v\d+: main passes its tests again\.")
+    await landed(room, "DEE")
     assert await needs(room) == {}

@@ -163,6 +163,9 @@ async def test_a_suggestion_is_the_persons_commit_and_is_taken_back(open_room: O
     await work(room, "go on")
     status, done = await order(room, "apply", comment=f"m{number}.1")
     assert (status, done["success"]) == (200, True), done
+    # Who looks at once sees the branch as it is now: no test has seen these lines.
+    (row,) = (await room.get("/api/worktrees"))["worktrees"]
+    assert row["tree"] == git(place, "rev-parse", "HEAD^{tree}")
     assert git(place, "log", "-2", "--format=%an|%s") == (
         "ann|Apply a suggestion of ann in cart.py\nAVA|Go on (m5)"
     )

@@ -115,6 +115,12 @@ async def test_two_branches_are_read_and_land_and_all_say_the_same(open_room: Op
     async with room.session.post(f"{room.url}/work/claim", json={}, headers=key) as reply:
         assert (await reply.json())["success"]
     await ask(room, "@AVA Stock may go negative, look", "AVA")
+    # What a branch is about is what its commit will say: not what its agent was asked last.
+    about = {"number": first["number"], "text": "Round the totals"}
+    assert (await rows(room))["AVA"]["about"] == about
+    assert (await room.get("/api/review/AVA?name=ann"))["about"] == about
+    for told in ("worktrees", "review AVA --name ann"):
+        assert f"Round the totals (m{first['number']})" in (await room.relay(*told.split())).out
     tax = await room.post("@BEN add the tax")
     await room.reply_to(tax["id"], "BEN")
 

@@ -94,6 +94,24 @@ async def test_a_change_of_the_model_applies_to_the_next_turn(open_room: Open) -
     posted = await one.post("@MODEL which?")
     assert (await one.reply_to(posted["id"], "MODEL"))["body"] == "my model is huge"
 
+    # As a person types it, and from a shell.
+    posted = await one.post("/agent @model effort high off model default")
+    said = await one.reply_to(posted["id"], "RELAY")
+    assert said["body"] == "ann set MODEL: model = None, effort = high, enabled = False."
+    kept = json.loads(one.path.read_text())["agents"][0]
+    assert (kept["effort"], kept["enabled"], "model" in kept) == ("high", False, False)
+    one.echo("[bob] /agent @MODEL on")
+    forged = await one.until_said("^/agent @MODEL on$", speaker="bob")
+    assert "lifts a guard" in (await one.reply_to(forged["id"], "RELAY"))["body"]
+    told = await one.relay("agents", "set", "MODEL", "--on", "--model", "small", "--name", "ann")
+    assert told.code == 0, told
+    await one.until_said(r"^ann set MODEL: model = small, enabled = True\.$", speaker="RELAY")
+    posted = await one.post("@MODEL which?")
+    assert (await one.reply_to(posted["id"], "MODEL"))["body"] == "my model is small"
+    told = await one.relay("agents", "set", "NOBODY", "--off")
+    assert told.code == 1 and "no agent NOBODY" in told.err
+    assert (await one.relay("agents", "set", "MODEL")).code == 2
+
 
 async def test_changes_from_several_pages_at_once_all_hold(open_room: Open) -> None:
     names = ["ONE", "TWO", "THREE"]

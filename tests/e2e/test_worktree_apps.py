@@ -238,12 +238,31 @@ async def test_a_setup_that_fails_is_said_once_and_told_to_the_agent_and_run_aga
     assert (await act(one, need["id"], "later"))["success"]
     await goes(one, need["id"])
 
+    # Left were these two: the same failure of another agent is a need, and of this one alone.
+    told["agents"].append(program("CLEO", str(one.folder / "prog.py")))
+    one.configure(told)
+    third = await comes(one, "setup_failed")
+    assert third["about"] == "CLEO" and third["actions"][0]["command"] == "/setup @CLEO", third
+    # Brought back, they are one with it.
+    assert (await one.reply_to((await one.post(f"/later {need['id']} undo"))["id"], "RELAY"))["body"]
+
+    async def of_all() -> bool:
+        found = [each["about"] for each in (await needs(one)).values() if each["kind"] == "setup_failed"]
+        return found == [f"{first} and {second} and CLEO"]
+
+    await eventually(of_all, "one need of all three")
+    assert (await act(one, need["id"], "later"))["success"]
+    await goes(one, need["id"])
+    told["agents"].pop()
+    one.configure(told)
+
     # What it lacked is there now; the directory of the first attempt is in the way, and that is said.
     (one.folder / ".env").write_text("SECRET=1\n")
-    ran = await one.relay("worktrees", "setup", first, "--name", "ann")
-    assert ran.code == 1 and "The setup failed" in ran.out and "File exists" in ran.out, ran.all
+    for name in (first, second):
+        ran = await one.relay("worktrees", "setup", name, "--name", "ann")
+        assert ran.code == 1 and "The setup failed" in ran.out and "File exists" in ran.out, ran.all
     anew = await eventually(of_both, "it failed anew")
-    assert anew["id"] != need["id"] and anew["about"] == f"{second} and {first}", anew
+    assert anew["id"] != need["id"] and anew["about"] == f"{first} and {second}", anew
     told["worktrees"]["setup"] = SETUP.replace("mkdir", "mkdir -p")
     one.configure(told)
 
@@ -331,6 +350,8 @@ async def test_archive_runs_before_a_worktree_goes_and_a_full_disk_makes_none(op
     (top / "new.md").write_text("new\n")
     done = await one.relay("worktrees", "discard", "AVA", "--name", "ann")
     assert done.code == 0 and (one.folder / "archived").read_text() == f"AVA {port}\n", done.all
+    # Who looks at once sees that it is gone.
+    assert [row["files"] for row in (await one.get("/api/worktrees"))["worktrees"]] == [0]
     await one.until_said("The setup of AVA's worktree failed: it ended with exit code 1", speaker="RELAY")
     done = await one.relay("worktrees", "remove", "AVA", "--name", "ann")
     assert done.code == 0, done.all

@@ -136,6 +136,44 @@ async def test_a_person_reads_the_message_changes_it_and_takes_work_back(open_ro
     assert (one.folder / "notes.md").read_text() == "one\ntwo\nmine\n"
 
 
+async def test_a_branch_is_discarded_brought_back_and_merged_by_what_a_person_types(open_room: Open) -> None:
+    one = await _with_git(open_room)
+    posted = await one.post("@WRITER append a line")
+    await one.reply_to(posted["id"], "WRITER")
+
+    async def typed(line: str) -> str:
+        return str((await one.reply_to((await one.post(line))["id"], "RELAY"))["body"])
+
+    async def changes() -> str:
+        return str((await one.get("/api/worktrees/WRITER/diff"))["diff"])
+
+    # A line that proves nobody does none of it.
+    for line in ("/merge @WRITER", "/discard @WRITER", "/restore @WRITER"):
+        one.echo(f"[bob] {line}")
+        guarded = await one.until_said(f"^{line}$", speaker="bob")
+        assert "lifts a guard" in (await one.reply_to(guarded["id"], "RELAY"))["body"]
+    assert await typed("/discard @writer") == "`/restore @WRITER` brings the work back."
+    kept = re.search(
+        r"kept in `(\S+)`", (await one.until_said("ann discarded the work", speaker="RELAY"))["body"]
+    )
+    assert kept and not await changes()
+    assert "nothing" in await typed("/merge @WRITER")
+    assert (
+        await typed(f"/restore @WRITER {kept[1]}")
+        == "`/discard @WRITER` takes the work off the branch again."
+    )
+    assert "+mine" in await changes()
+    said = await typed("/merge @WRITER squash")
+    assert (one.folder / "notes.md").read_text() == "one\ntwo\nmine\n"
+    assert len(git(one.folder, "log", "-1", "--format=%P", "main").split()) == 1
+    taken = await typed(re.sub(r"^`|` takes the merge back\.$", "", said))
+    assert "ann took back the merge" in taken and (one.folder / "notes.md").read_text() == "one\ntwo\n"
+    # What was done is told once, however it was ordered.
+    said_once = [entry["body"] for entry in await one.entries() if entry["speaker"] == "RELAY"]
+    for news in ("ann discarded the work", "ann brought back the work", "ann merged "):
+        assert sum(body.startswith(news) for body in said_once) == 1
+
+
 async def test_a_message_is_written_in_the_persons_editor(
     open_room: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,4 +261,31 @@ async def test_what_stood_before_a_restart_stands_after_it(open_room: Open) -> N
 
     await eventually(seen, "a look after the start")
     assert await standing() == before
-    assert not [entry for entry in await one.entries() if "apart again" in entry["body"]]
+    entries = await one.entries()
+    assert not [entry for entry in entries if "apart again" in entry["body"]]
+
+    # A person says what it was worth, by the message that told of it.
+    told, other = (
+        next(f"m{entry['number']}" for entry in entries if ("advisory" in entry["meta"]) is wanted)
+        for wanted in (True, False)
+    )
+
+    async def marks() -> list[tuple[str | None, str | None]]:
+        found = (await one.get("/api/airspace/advisories"))["advisories"]
+        return [(each["mark"], each["marked_by"]) for each in found]
+
+    async def typed(line: str) -> str:
+        return str((await one.reply_to((await one.post(line))["id"], "RELAY"))["body"])
+
+    assert (await typed(f"/mark {told} noise")).startswith("ann says that it is noise: ")
+    assert await marks() == [("noise", "ann")]
+    assert f"{other} is no advisory" in await typed(f"/mark {other} noise")
+    one.echo(f"[bob] /mark {told} useful")
+    forged = await one.until_said(f"^/mark {told} useful$", speaker="bob")
+    assert "lifts a guard" in (await one.reply_to(forged["id"], "RELAY"))["body"]
+    said = await one.relay("airspace", "mark", told, "useful", "--name", "bea")
+    assert (said.code, await marks()) == (0, [("useful", "bea")]), said
+    said = await one.relay("airspace", "mark", other, "useful")
+    assert said.code == 1 and "no advisory" in said.err
+    await typed(f"/mark {told} none")
+    assert await marks() == [(None, None)]

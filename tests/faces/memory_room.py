@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from relay.model import Fault, Kind, Message, Refusal
-from relay.model.actions import Action, Answer, Cancel, EditTasks, Retry, Route
+from relay.model.actions import Action, Answer, Cancel, EditTasks, Retry, Route, SetAgent
 from relay.room.journal.values import Frame, Job, JobState, Page
 
 TS = "2026-01-02T03:04:05.678Z"
@@ -167,9 +167,9 @@ class MemoryRoom:
         self.acts.append((action, by))
         return Answer(True, "Done.")
 
-    async def set_agent(self, agent: str, changes: dict[str, Any], *, by: str) -> dict[str, Any]:
-        self._agent(agent)
-        self.acts.append(("set", agent, changes, by))
+    async def set_agent(self, action: SetAgent, *, by: str) -> dict[str, Any]:
+        self._agent(action.agent)
+        self.acts.append((action, by))
         return {"success": True}
 
     async def route(self, message_id: str, agents: list[str], *, by: str) -> Answer:

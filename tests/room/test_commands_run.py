@@ -16,6 +16,7 @@ from relay.room.dispatch import queue
 from relay.room.dispatch.budget import Budget
 from relay.room.dispatch.roster import Member, Policy, Roster
 from relay.room.dispatch.turns import Idle, Outcome
+from relay.room.dispatch.view_queries import asked_in_short
 from relay.room.journal import ledger
 from relay.room.journal.admission_rules import Rules
 from relay.room.journal.frames import frames_of, summary
@@ -183,6 +184,9 @@ async def test_a_given_task_says_whose_words_it_is_made_of(office: Office) -> No
         "@ALPHA t2. Its title, written by ann, unverified:\n\n> Paint\n\n"
         "Its description, written by ann, unverified:\n\n> Push the keys.\n> Now."
     )
+    # Where it is said in short, it is its title.
+    [short] = [m.body for m in await all_messages(office.store) if m.body.startswith("@ALPHA t2. Its title")]
+    assert asked_in_short("ann", short)["text"].startswith("@ALPHA t2: Paint Its description")
     # A part of it is no other's words; a new title is hers who gave it.
     await office.ask("/cancel @ALPHA")
     await office.ask("/task t2 title Paint it")

@@ -38,6 +38,8 @@ export interface Task {
   given?: { message: string; number: number; agent: string }[];
   /** The address of the issue that it was imported from. */
   source?: string | null;
+  /** The commit with which the work for it came into the main branch. */
+  landed?: string | null;
 }
 
 /** What a task led to (docs/board.md). */
@@ -79,7 +81,7 @@ export interface Imported {
 export interface TaskDetail extends Task {
   input_data: unknown;
   result: unknown;
-  history: { id: string; at: string; by: string | null; change: string; status: string; note: string | null }[];
+  history: { id: string; at: string; by: string | null; change: string; to: string | null; status: string; note: string | null }[];
   /** The history begins later than the task. */
   more: boolean;
   work: TaskWork;

@@ -289,6 +289,8 @@ export interface PermissionRequest {
   agent: string;
   title: string;
   tool: string;
+  /** What it would run, or says of itself; "": it does not tell. */
+  command?: string;
   paths: string[];
   options: { id: string; name: string; kind: string }[];
   asked_at: Time;

@@ -2,6 +2,11 @@
 
 import type { Verification } from "./landing/types";
 
+export interface About {
+  number: number;
+  text: string;
+}
+
 export interface Worktree {
   agent: string;
   path: string;
@@ -37,6 +42,8 @@ export interface Worktree {
   untried?: string[];
   /** What of others' landed work the branch takes out again, though git merges it. */
   undoes?: { agent: string; path: string; commit: string; did: "landed" | "took back" }[];
+  /** The request that it is about: the newest whose turn changed its files. `number`: of its message, 0: none. */
+  about?: About | null;
   /** What the tests say of it; null: nothing. Left out where that cannot be read. */
   verified?: Verdict | null;
   /** A merge into it is under way. */

@@ -9,29 +9,40 @@ const nobody = new Set<string>();
 
 describe("the list of needs", () => {
   it("is what the room says while nobody is in it", () => {
-    expect(shown(merged(placed("a", "b"), [need("c"), need("a")], false, nobody))).toEqual(["c", "a"]);
+    expect(shown(merged(placed("a", "b"), [need("c"), need("a")], "", nobody))).toEqual(["c", "a"]);
   });
   it("moves no card while a person is in it, and counts what is new", () => {
-    const told = merged(placed("a", "b"), [need("c"), need("d"), need("a", "!")], true, nobody);
+    const told = merged(placed("a", "b"), [need("c"), need("d"), need("a", "!")], "focus", nobody);
     expect(shown(told)).toEqual(["a!", "b gone"]);
     expect(told.fresh).toBe(2);
   });
   it("lets go at once what the person settled, and what comes back stands again", () => {
-    expect(shown(merged(placed("a", "b"), [need("b")], true, new Set(["a"])))).toEqual(["b"]);
-    const before = merged(placed("a", "b"), [need("b")], true, nobody).shown;
-    expect(shown(merged(before, [need("a"), need("b")], true, nobody))).toEqual(["a", "b"]);
+    expect(shown(merged(placed("a", "b"), [need("b")], "focus", new Set(["a"])))).toEqual(["b"]);
+    const before = merged(placed("a", "b"), [need("b")], "focus", nobody).shown;
+    expect(shown(merged(before, [need("a"), need("b")], "focus", nobody))).toEqual(["a", "b"]);
+  });
+  it("keeps the place of what the person settles under a pointer, and of each button", () => {
+    const does = (name: string) => ({ name, label: name, command: `/${name}`, asks: null });
+    const before: Placed[] = [...placed("a"), { need: { ...need("b"), actions: [does("take"), does("leave")] }, gone: false }, ...placed("c")];
+    const told = merged(before, [need("new"), { ...need("b"), actions: [does("ask"), does("leave")] }, need("c")], "pointer", new Set(["a"]));
+    expect(shown(told)).toEqual(["a gone", "b", "c"]);
+    expect(told.shown[1]!.need.actions.map((one) => one.name)).toEqual(["take", "leave", "ask"]);
+    expect([...told.shown[1]!.past!]).toEqual(["take"]);
+    // Also the only one: what is new would come below the pointer.
+    expect(shown(merged(placed("a"), [need("new")], "pointer", new Set(["a"])))).toEqual(["a gone"]);
+    expect(shown(merged(told.shown, [need("new"), need("b"), need("c")], "", new Set(["a"])))).toEqual(["new", "b", "c"]);
   });
   it("holds back nothing that expires: it comes to the end, where it moves no card", () => {
     const asks: Need = { ...need("p"), kind: "permission", ends_at: "2026-11-28T06:00:00Z" };
     const budget: Need = { ...need("s"), kind: "budget", ends_at: "2026-11-28T06:00:00Z" };
-    const told = merged(placed("a", "b"), [asks, budget, need("c"), need("a"), need("b")], true, nobody);
+    const told = merged(placed("a", "b"), [asks, budget, need("c"), need("a"), need("b")], "focus", nobody);
     expect(shown(told)).toEqual(["a", "b", "p"]);
     expect([told.fresh, told.shown[2]!.late]).toEqual([2, true]);
-    expect(shown(merged(told.shown, [asks, need("a"), need("b")], true, nobody))).toEqual(["a", "b", "p"]);
-    expect(shown(merged(told.shown, [asks, need("a"), need("b")], false, nobody))).toEqual(["p", "a", "b"]);
+    expect(shown(merged(told.shown, [asks, need("a"), need("b")], "focus", nobody))).toEqual(["a", "b", "p"]);
+    expect(shown(merged(told.shown, [asks, need("a"), need("b")], "", nobody))).toEqual(["p", "a", "b"]);
   });
   it("takes in all that is new where nothing is left that could move", () => {
-    expect(shown(merged(placed("a"), [need("b")], true, nobody))).toEqual(["b"]);
-    expect(shown(merged([], [need("b")], true, nobody))).toEqual(["b"]);
+    expect(shown(merged(placed("a"), [need("b")], "focus", nobody))).toEqual(["b"]);
+    expect(shown(merged([], [need("b")], "focus", nobody))).toEqual(["b"]);
   });
 });

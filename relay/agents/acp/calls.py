@@ -32,7 +32,8 @@ Told = schema.ToolCallStart | schema.ToolCallProgress | schema.ToolCallUpdate
 @dataclass(slots=True)
 class Call:
     """One tool call, as far as it was told. `places` in the order of their coming; `diffs` while it is not over.
-    `command`: what a shell is to run, in `folder` (empty = the turn's), where the agent says so."""
+    `command`: what a shell is to run, in `folder` (empty = the turn's), where the agent says so. `says`: the command
+    of any tool, else the text that came with it: what a person is to see before it runs."""
 
     kind: str = "other"
     title: str = ""
@@ -40,6 +41,7 @@ class Call:
     diffs: tuple[schema.FileEditToolCallContent, ...] = ()
     command: str = ""
     folder: str = ""
+    says: str = ""
     shown: bool = False
     shown_places: int = 0
 
@@ -79,6 +81,8 @@ class Calls:
             call.command = command_in(told.raw_input) or call.command
             folder = told.raw_input.get("cwd") or told.raw_input.get("workdir")
             call.folder = folder if isinstance(folder, str) else call.folder
+        given = command_in(told.raw_input) if isinstance(told.raw_input, dict) else ""
+        call.says = given or call.says or _text(told.content)
         over = told.status in ("completed", "failed")
         call.diffs = () if over else diffs or call.diffs  # they may hold whole files
         places = [Location(diff.path, writes=True) for diff in diffs]
@@ -114,6 +118,12 @@ def command_in(given: dict[str, Any]) -> str:
     if isinstance(command, list) and all(isinstance(word, str) for word in command):
         return shlex.join(command)
     return command if isinstance(command, str) else ""
+
+
+def _text(content: Iterable[Any] | None) -> str:
+    """The text in what a call shows."""
+    blocks = (item.content for item in content or () if isinstance(item, schema.ContentToolCallContent))
+    return "\n".join(block.text for block in blocks if isinstance(block, schema.TextContentBlock))
 
 
 def lines_of(path: Path, old: str, new: str) -> tuple[int, int] | None:

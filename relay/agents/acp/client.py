@@ -28,7 +28,7 @@ from relay.agents.process.wire import Outbox
 from relay.agents.setup.mcp import is_ours
 from relay.agents.setup.spec import AgentSpec, Permissions
 from relay.base.files import inside, reading, write_atomically
-from relay.base.terminal_text import safe_line
+from relay.base.terminal_text import safe, safe_line
 from relay.code.shell.foreseen import foresee, refusal_text
 from relay.model import (
     Guard,
@@ -51,6 +51,8 @@ MOST_ASKED = 50
 REFUSED = -32010
 #: Characters of the tool that a message was delivered after.
 MOST_TITLE = 80
+#: Characters of a command that a person is asked about.
+MOST_COMMAND = 4000
 CANCELLED = {"outcome": {"outcome": "cancelled"}}
 
 
@@ -180,7 +182,10 @@ class AcpClient:
             return CANCELLED if await self._steered(against, False) else self._refuse(options, "")
         elif self._permissions is Permissions.SKIP_ALL_CHECKS or await self._only_looks(call):
             return self._choose(options, "allow_once", "allow_always")
-        request = PermissionRequest(self._spec.name, title, call.kind, call.paths, tuple(options))
+        says = safe(call.says[:MOST_COMMAND]).strip() + "…" * (len(call.says) > MOST_COMMAND)
+        request = PermissionRequest(
+            self._spec.name, title, call.kind, call.paths, tuple(options), command=says
+        )
         answer = await self._permits.ask(request, timeout_s=self._spec.permission_timeout_s)
         if self.cancelling:
             return CANCELLED

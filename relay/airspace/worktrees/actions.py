@@ -278,6 +278,7 @@ class WorktreeActions:
             details = {"kept": gone.kept, "files": gone.files}
             change = WorktreeChange(DISCARDED, worktree.name, gone.branch, by, text, gone.main, details)
             await self._record(worktree, change)
+        await self._registry.refresh()  # who looks next sees that it is gone
         return {"success": True, "reason": text, "kept": gone.kept, "commit": gone.main}
 
     async def _check_discard(self, worktree: TrackedWorktree) -> None:

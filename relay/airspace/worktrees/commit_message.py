@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 #: Characters of a subject and of a line: what `git log --oneline` and an 80-column terminal show whole.
 SUBJECT, LINE = 72, 72
@@ -59,11 +60,19 @@ class Asked:
         text = _STEER.sub("", self.text)
         if text.startswith("/"):
             # Of the room's own commands only comments are a reason to change something.
-            words = "Change what a review comments on" if text.startswith("/review ") else ""
+            words = "Change what a review comments on" if self.is_review else ""
         else:
             words = _title(text)
         place = f" (m{self.message})" if self.message else ""
         return _cut(f"{words}{place}", SUBJECT) if len(words.split()) > 1 else ""
+
+    @property
+    def is_review(self) -> bool:
+        """Is it comments on what was made? They name a work only where nothing else does."""
+        return self.text.startswith("/review ")
+
+    def as_json(self) -> dict[str, Any]:
+        return {"number": self.message, "text": _PLACE.sub("", self.title)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +135,12 @@ def work_message(about: WorkSummary, commits: Sequence[BranchCommit], paths: Seq
 
 def _titles(about: WorkSummary) -> list[str]:
     """What was asked, each once, the newest first; a review is named only where nothing else is."""
-    asked = [each for each in reversed(about.requests) if each.title]
-    asked.sort(key=lambda each: each.text.startswith("/review "))
-    return list(dict.fromkeys(each.title for each in asked))
+    return list(dict.fromkeys(each.title for each in by_weight(reversed(about.requests))))
+
+
+def by_weight(asked: Iterable[Asked]) -> list[Asked]:
+    """Those that say something of a work, the one that names it first. `asked`: the newest first."""
+    return sorted((each for each in asked if each.title), key=lambda each: each.is_review)
 
 
 def _list(items: Sequence[str]) -> str:

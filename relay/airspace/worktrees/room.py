@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from relay.airspace.pair_facts import SemanticConflict
-from relay.airspace.worktrees.commit_message import WorkSummary
+from relay.airspace.worktrees.commit_message import Asked, WorkSummary
 from relay.airspace.worktrees.lifecycle import WorktreeChange
 from relay.git.checkout import Checkout
 from relay.git.run import Git
@@ -138,6 +138,11 @@ class WorktreeRoom:
         """What the agent's work since then (Unix seconds) is about, for the message of its merge. `paths`: what it
         changes; a turn that changed none of them has no part in it. None: they are not known."""
         return WorkSummary()
+
+    async def about(self, agent: str, since: float, paths: Collection[str]) -> Asked | None:
+        """The request that names the agent's work, as it names the merge's commit; None: none is known. `since`,
+        `paths`: as of `summary`."""
+        return None
 
     async def landed(self, agent: str) -> LastLanding | None:
         """The last landing of the agent's work; None: nothing is known to have landed, or what did was taken back."""

@@ -117,6 +117,7 @@ async def rows(
         ]
         row["untried"] = [other for _, other in _partners(name, untried)]
         # What is half written says nothing yet.
+        row["about"] = await _about(registry, name, work)
         row["undoes"] = [] if row["working"] else await registry.merge_trials.undone(name, work)
         shown.append(row)
     merging = [
@@ -175,6 +176,14 @@ def _row(
     }
 
 
+async def _about(registry: WorktreeRegistry, agent: str, work: Work) -> dict[str, Any] | None:
+    """The request that a branch is about: `{number, text}` (`WorktreeRoom.about`); None: it changes nothing, or that
+    is not known."""
+    paths = [name_of(record.last_path) for record in work.records]
+    about = await registry.room.about(agent, work.started_at, paths) if paths else None
+    return None if about is None else about.as_json()
+
+
 def _told(work: SharedWork, others: Mapping[str, SharedWork]) -> dict[str, Any]:
     """The row of a worktree at another member; `path` and `base` mean something there only."""
     trial = work.trial or Trial(None)
@@ -220,6 +229,7 @@ def _told(work: SharedWork, others: Mapping[str, SharedWork]) -> dict[str, Any]:
             if merge.clean and merge.joined
         ],
         "untried": [],
+        "about": None,
         "undoes": [],
     }
 
@@ -274,6 +284,7 @@ async def difference(registry: WorktreeRegistry, agent: str, path: str = "") -> 
         "head": snapshot.head.commit,
         "into": target.branch if target is not None else None,
         "tree": snapshot.tree,
+        "about": await _about(registry, worktree.name, work),
         "path": str(worktree.checkout.top),
         "dirty": snapshot.dirty,
         "diff": text,

@@ -10,6 +10,7 @@ from typing import Any
 from relay.app.commands import work_changes
 from relay.app.commands.person import OpenRoom, ago, left, parser, run, table
 from relay.app.runtime.identity import WrongUse
+from relay.app.tasks.landed import landed
 from relay.coordination.tasks.board import Board
 from relay.coordination.tasks.needs import found_task
 from relay.coordination.tasks.service import WANTED
@@ -158,7 +159,7 @@ async def _id(room: OpenRoom, number: str) -> str:
 
 
 def _board(room: OpenRoom) -> Board:
-    return Board(claims=room.services.work.claims)
+    return Board(claims=room.services.work.claims, landed=landed)
 
 
 def _list(tasks: list[Json]) -> str:
@@ -194,6 +195,8 @@ def _show(task: Json) -> str:
     if task["given"]:
         given = [f"{one['agent']} ({references.message(one['number'])})" for one in task["given"]]
         lines.append(f"given to {', '.join(given)}")
+    if task["landed"]:
+        lines.append(f"landed as {task['landed'][:7]}")
     if task["source"]:
         lines.append(f"from {task['source']}")
     if task["body"]:
@@ -205,6 +208,7 @@ def _show(task: Json) -> str:
             lines.append(f"{name.partition('_')[0]}: {json.dumps(task[name], ensure_ascii=False)}")
     lines += [
         f"  {ago(change['at']):>14}  {change['by'] or ''} {change['change'].replace('_', ' ')}"
+        + (f" to {change['to']}" if change["to"] else "")
         + (f": {change['note']}" if change["note"] else "")
         for change in task["history"]
     ]

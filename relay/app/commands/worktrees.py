@@ -31,6 +31,7 @@ from relay.config.command_line import command, script
 from relay.config.loading import load_for_command
 from relay.config.settings import Settings
 from relay.model import Refusal
+from relay.model.actions import DiscardWork, GiveUpMerge, MergeBranch, OnBranch, RestoreWork, TakeBackMerge
 
 if TYPE_CHECKING:
     from relay.faces.worktrees import WorktreesService
@@ -170,6 +171,7 @@ async def _do(settings: Settings, args: argparse.Namespace, *, preview: bool = F
     if args.action in RUNNING:
         raise CannotDo(f"the room is not running; start it with {script('scripts/start.sh')}")
     from relay.airspace.worktrees.merging.proposal import MergeOptions
+    from relay.faces.worktrees import ordered
 
     async with _here(settings) as service:
         if args.action in ("list", "order"):
@@ -183,20 +185,25 @@ async def _do(settings: Settings, args: argparse.Namespace, *, preview: bool = F
             assert difference is not None
             return difference
         actions = await service.actions()
-        if args.action == "merge":
-            if preview:
-                return await actions.propose(args.agent, by, MergeOptions(args.squash))
-            return await actions.merge(
-                args.agent, by, MergeOptions(args.squash, text, args.head, args.joined, args.untested)
-            )
-        if args.action == "takeback":
-            return await actions.take_back(args.agent, by, args.commit)
-        if args.action == "restore":
-            return await actions.restore(args.agent, by, args.kept or "")
-        if args.action == "abort":
-            return await actions.abort(args.agent, by, settle=args.settle)
-        act = {"discard": actions.discard, "remove": actions.remove}[args.action]
-        return await act(args.agent, by)
+        if args.action == "merge" and preview:
+            return await actions.propose(args.agent, by, MergeOptions(args.squash))
+        if args.action == "remove":
+            return await actions.remove(args.agent, by)
+        return await ordered(actions, _action(args, text), by)
+
+
+def _action(args: argparse.Namespace, text: str) -> OnBranch:
+    """What is ordered of the agent's branch."""
+    match args.action:
+        case "merge":
+            return MergeBranch(args.agent, args.squash, text, args.head, args.joined, args.untested)
+        case "discard":
+            return DiscardWork(args.agent)
+        case "restore":
+            return RestoreWork(args.agent, args.kept)
+        case "takeback":
+            return TakeBackMerge(args.agent, args.commit)
+    return GiveUpMerge(args.agent, args.settle)
 
 
 @asynccontextmanager
@@ -363,7 +370,10 @@ def _row(worktree: dict[str, Any]) -> str:
     place = worktree["path"]
     if worktree["member"]:
         place = f"at {worktree['member']}" + (", which is away" if worktree["away"] else "")
-    rest = "".join(f"\n  {line}" for line in stands_with(worktree))
+    from relay.airspace.worktrees.merging.wording import about_said
+
+    lines = [about_said(worktree["about"])] if worktree.get("about") else []
+    rest = "".join(f"\n  {line}" for line in [*lines, *stands_with(worktree)])
     return f"{worktree['agent']}  {where}  {work}; {stands}; {_merges(worktree)}\n  {place}{rest}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import get_args
 
 import structlog
 
@@ -32,15 +33,16 @@ from relay.app.merge.behaviour_checks import BehaviourChecks
 from relay.app.merge.exploration.room_actions import ExplorationActions
 from relay.app.merge.exploration.worker import ExplorationWorker
 from relay.app.merge.resolving import ConflictService
-from relay.app.needs.budgets import BudgetOrders
+from relay.app.needs.config_orders import ConfigOrders
 from relay.app.needs.elsewhere import NeedsElsewhere
-from relay.app.needs.inbox import NeedsInbox, SinceOrders
+from relay.app.needs.inbox import AdvisoryMarks, NeedsInbox, SinceOrders
 from relay.app.notify.teller import Teller, inbox_of, tells
 from relay.app.review.reviews import Reviews
 from relay.app.review.suggestions import Suggestions
 from relay.app.runtime.instance import InstanceRecord
 from relay.app.runtime.room_token import RoomToken
 from relay.app.tasks.given_tasks import GivenTasks
+from relay.app.tasks.landed import landed
 from relay.app.verification.metrics.gauges import MetricGauges
 from relay.app.verification.parts import VerificationParts
 from relay.app.wiring.conflicts.conflict_log import ConflictLog
@@ -127,7 +129,7 @@ class Parts:
             changes=RepoChanges(now.repo, self.worktrees.registry),
             checkouts=self.worktrees,
         )
-        self.board = board = Board(claims=services.work.claims)
+        self.board = board = Board(claims=services.work.claims, landed=landed)
         self.given_tasks = GivenTasks(store, board)
         self.airspace = AirspaceParts(
             store,
@@ -279,10 +281,9 @@ class Parts:
             TimelineActions(self.rewinds, self.moments),
             MemoryActions(store, hop_decay=lambda: settings.current.memory.hop_decay),
             outside={
-                **dict.fromkeys(
-                    (actions.Resolve, actions.GiveUpMerge, actions.TakeBackMerge), self.conflict_service
-                ),
-                actions.RaiseBudget: BudgetOrders(self.reload),
+                **dict.fromkeys((actions.Resolve, *get_args(actions.OnBranch)), self.conflict_service),
+                **dict.fromkeys((actions.RaiseBudget, actions.SetAgent), ConfigOrders(self.reload)),
+                actions.MarkAdvisory: AdvisoryMarks(store, self.airspace.live),
                 actions.ShowSince: SinceOrders(store, self.needs, clock),
                 **dict.fromkeys(REVIEWING, self.reviews),
                 **dict.fromkeys(IN_WORKTREES, self.worktrees.desk),

@@ -13,11 +13,12 @@ from dataclasses import replace
 from typing import Any
 
 from relay.airspace.worktrees.actions import WorktreeActions
-from relay.airspace.worktrees.merging.proposal import Resolvable
+from relay.airspace.worktrees.merging.proposal import NotAccepted, Resolvable
 from relay.airspace.worktrees.merging.under_way import UnderWay
 from relay.app.fleet.work_elsewhere import WorkElsewhere
 from relay.app.wiring.conflicts.asking import say_to
 from relay.config.command_line import command
+from relay.faces.worktrees import ordered
 from relay.git.trial_merge import ConflictPart
 from relay.merge.resolution import answers, journal
 from relay.merge.resolution.findings import Finding
@@ -25,7 +26,7 @@ from relay.merge.resolution.journal import AskedConflict, Resolution
 from relay.merge.resolution.service import found, of_number
 from relay.merge.resolution.wording import listed, shown, side_name
 from relay.model import Refusal
-from relay.model.actions import GiveUpMerge, Resolve, TakeBackMerge
+from relay.model.actions import DiscardWork, MergeBranch, OnBranch, Resolve, RestoreWork
 from relay.model.ports import Voice
 from relay.store.ports import Store, Tx
 
@@ -48,11 +49,9 @@ class ConflictService:
     # -- what the room's people say
 
     async def carry_out(self, action: Any, *, by: str, source_key: str) -> str:
-        """`/resolve`, `/abort` and `/takeback`; the room's answer, as markdown. Raises Refusal."""
-        if isinstance(action, GiveUpMerge):
-            return str((await self._actions.abort(action.agent, by, settle=action.settle))["reason"])
-        if isinstance(action, TakeBackMerge):
-            return str((await self._actions.take_back(action.agent, by, action.commit))["reason"])
+        """`/resolve`, and what is ordered of a branch; the room's answer, as markdown. Raises Refusal."""
+        if isinstance(action, OnBranch):
+            return await self._on_branch(action, by)
         assert isinstance(action, Resolve)
         if action.conflict is not None and action.choice is None:
             return await self.show(action.conflict)
@@ -61,6 +60,25 @@ class ConflictService:
             return listed(open_, self._not_run())
         who, lines = action.agent, action.lines
         return await self.choose(action.conflict, action.choice, by=by, agent=who, text=lines)
+
+    async def _on_branch(self, action: OnBranch, by: str) -> str:
+        """What was done stands in the room as the worktree's news: the answer says what takes it back."""
+        if isinstance(action, MergeBranch):
+            # Other commands wait for this one, and tests take their time: what relay joins is left to the queue.
+            action = replace(action, untested=True)
+        try:
+            done = await ordered(self._actions, action, by)
+        except NotAccepted as refusal:
+            refusal.add(f"`/land @{action.agent}` tests it, and lands it.")
+            raise
+        match action:
+            case MergeBranch(agent):
+                return f"`/takeback @{agent} {done['commit'][:9]}` takes the merge back."
+            case DiscardWork(agent):
+                return f"`/restore @{agent}` brings the work back."
+            case RestoreWork(agent):
+                return f"`/discard @{agent}` takes the work off the branch again."
+        return str(done["reason"])
 
     async def show(self, number: int) -> str:
         """The conflict for who looks at it again, with its lines as they stand now, as markdown. Raises Refusal:

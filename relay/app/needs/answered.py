@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from relay.airspace.worktrees.lifecycle import CHANGED, DISCARDED, MERGED, RESTORED, TAKEN_BACK
 from relay.app.needs.need import Kind, Need, NeedAction
 from relay.app.needs.words import prose, short, unmarked
 from relay.app.tasks.card import verifications_of
-from relay.base.durations import parse_iso
-from relay.log import events
+from relay.app.tasks.landed import landed
 from relay.log.encoding import dumps
 from relay.model import Board, BoardTask, actions, references
 from relay.room.journal.ledger import Q
@@ -100,15 +98,14 @@ async def _at_work(tx: Tx) -> dict[str, int | None]:
 async def _stands(tx: Tx, task: BoardTask, done: Job, trees: Mapping[str, str]) -> tuple[str, bool, bool]:
     """What became of the change that the answer of this job made: whether it landed, or what the verifications say of
     the agent's work as it stands, "" = neither is known. Whether it is no success, and whether it landed."""
-    commit, at = await _landed(tx, done.agent, done.ended_at or done.created_at)
-    if commit:
+    if (merge := (await landed(tx, [task])).get(task.id)) is not None:
         # A merge tests nothing.
         before = present.of_tree(
-            [each for each in await present.telling(tx, done.agent) if each.at <= at], ""
+            [each for each in await present.telling(tx, done.agent) if each.at <= merge.at], ""
         )
         bad = before is not None and before.of.state in _NO_SUCCESS
         though = f", though {_VERDICTS[before.of.state]} ({before.of.name})" if before and bad else ""
-        return f"landed as {commit[:DIGITS]}{though}", bad, True
+        return f"landed as {merge.commit[:DIGITS]}{though}", bad, True
     here = {done.agent: trees[done.agent]} if done.agent in trees else {}
     if (standing := (await present.of_work(tx, here)).get(done.agent)) and standing.of.state in _VERDICTS:
         if not standing.present:
@@ -122,20 +119,3 @@ async def _stands(tx: Tx, task: BoardTask, done: Job, trees: Mapping[str, str]) 
     if its is None or its.state not in _VERDICTS:
         return "", False, False
     return f"{_VERDICTS[its.state]} ({its.name})", its.state in _NO_SUCCESS, False
-
-
-async def _landed(tx: Tx, agent: str, since: float) -> tuple[str, float]:
-    """The commit by which the agent's work of that time came into the main branch, and when (Unix seconds), "" = it
-    is not in it: it did not land, was discarded before, or was taken back."""
-    commit, at, gone = "", 0.0, False
-    for event in reversed(await events.about(tx, agent, types=[CHANGED])):
-        told = event.outputs
-        if told["agent"] != agent or parse_iso(event.at) < since:
-            continue
-        if told["change"] in (DISCARDED, RESTORED) and not commit:
-            gone = told["change"] == DISCARDED
-        elif told["change"] == MERGED and not gone:
-            commit, at = (commit, at) if commit else (told["commit"], parse_iso(event.at))
-        elif told["change"] == TAKEN_BACK and told.get("merge") == commit:
-            commit = ""
-    return commit, at

@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Callable, Sequence
 
 from relay.app.fleet.fleet import LOOK_S, Fleet
 from relay.app.needs.need import Need
@@ -18,7 +17,7 @@ from relay.fleet import members as fleet
 from relay.fleet.members import MEMBER, MemberState
 from relay.log.encoding import dumps
 from relay.room.journal.live_bus import Live
-from relay.store.ports import Store, Tx
+from relay.store.ports import Store, Tx, Work
 
 #: Seconds between two looks at what this member has, and seconds after which it tells what stands anew: how long an
 #: agent has been silent is a part of it.
@@ -30,7 +29,7 @@ MOST = 100
 class NeedsElsewhere:
     """`own`: what this member alone knows of."""
 
-    def __init__(self, store: Store, fleet: Fleet, live: Live, own: Callable[[], Sequence[Need]]) -> None:
+    def __init__(self, store: Store, fleet: Fleet, live: Live, own: Work[list[Need]]) -> None:
         self._store, self._fleet, self._live, self._own = store, fleet, live, own
 
     @property
@@ -51,11 +50,11 @@ class NeedsElsewhere:
 
     async def tell(self) -> None:
         """Tell the others, for ever."""
-        told: list[str] | None = None
+        told: list[tuple[str, ...]] | None = None
         at, name = 0.0, self._fleet.name
         while True:
-            needs = list(self._own())[:MOST]
-            ids, now = [need.id for need in needs], time.monotonic()
+            needs = (await self._store.read(self._own, single=True))[:MOST]
+            ids, now = [(need.id, *need.parts) for need in needs], time.monotonic()
             if ids != told or (needs and now - at > ANEW_S):
                 value = dumps([need.as_value() for need in needs])
 

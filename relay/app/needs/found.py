@@ -23,7 +23,7 @@ from relay.model import Board, Message, actions, references
 from relay.room.dispatch import queue
 from relay.room.dispatch.breaker import BreakerState, in_a_row
 from relay.room.dispatch.budget import DAY_S, exhausted
-from relay.room.dispatch.permissions import ALLOW, Pending
+from relay.room.dispatch.permissions import ALLOW, Pending, code_span
 from relay.room.dispatch.roster import Member
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job, JobState, message_of_row
@@ -108,7 +108,7 @@ def permissions(pending: Sequence[Pending], *, numbered: bool = True) -> list[Ne
         buttons = tuple(
             NeedAction(
                 f"option-{place}",
-                short(option.name, MOST_LABEL),
+                short(option.label, MOST_LABEL),
                 actions.Permit(
                     references.request(asked.number) if numbered else asked.id,
                     str(place),
@@ -118,7 +118,8 @@ def permissions(pending: Sequence[Pending], *, numbered: bool = True) -> list[Ne
             for place, option in enumerate(asked.options, 1)
         )
         where = f" in {named(request.paths)}" if request.paths else ""
-        text = f"It asks for permission: {short(request.title)}{where}."
+        runs = "" if flat(request.command) in request.title else f": {code_span(request.command)}"
+        text = f"It asks for permission: {short(request.title)}{where}{runs}."
         found.append(
             Need(
                 f"permission:{asked.id}",

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from relay.airspace.live.service import AirspaceService
 from relay.app.needs import found, since, work
 from relay.app.needs.answered import answered_tasks
 from relay.app.needs.elsewhere import NeedsElsewhere
@@ -26,13 +27,15 @@ from relay.base.terminal_text import flat
 from relay.config.settings import LiveSettings
 from relay.log import events
 from relay.log.encoding import dumps
-from relay.model import Board, Fault, Refusal
-from relay.model.actions import Needing, PutOff, ShowNeeds, ShowSince
+from relay.model import Board, Fault, Refusal, references
+from relay.model.actions import MarkAdvisory, Needing, PutOff, ShowNeeds, ShowSince
+from relay.model.references import Thing
 from relay.room.dispatch.budget import DAY_S
 from relay.room.dispatch.permissions import PermissionBroker, code_span
 from relay.room.dispatch.roster import Roster
 from relay.room.dispatch.running import RunningTurns
 from relay.room.steward import markdown
+from relay.room.steward.meant import message_of
 from relay.store.ports import Store, Tx
 
 #: The settings of the database that say what is put off, `{need: until}` (Unix seconds), and by whom.
@@ -80,7 +83,7 @@ class NeedsInbox:
         return [
             *await found.collisions(tx, members, told),
             *found.permissions(self._permissions.pending),
-            *self._runs(now),
+            *await self._runs(tx, now),
             *await work.approval_needs(tx),
             *(need for need in merges if need.kind is not Kind.NOT_LANDED),
             *out.values(),
@@ -96,17 +99,20 @@ class NeedsInbox:
             *(await self.elsewhere.read(tx) if self.elsewhere else ()),
         ]
 
-    def own(self) -> list[Need]:
+    async def own(self, tx: Tx) -> list[Need]:
         """What only this member of the fleet knows of, as it tells it to the others."""
         quiet_s = self._settings.current.room.silent_after_s
         return [
             *found.permissions(self._permissions.pending, numbered=False),
             *found.silent(self._working(), quiet_s, self._clock()),
-            *self._runs(self._clock()),
+            *await self._runs(tx, self._clock()),
         ]
 
-    def _runs(self, now: float) -> list[Need]:
-        return [] if self.desk is None else run_needs(self.desk, self._roster.members, now)
+    async def _runs(self, tx: Tx, now: float) -> list[Need]:
+        if self.desk is None:
+            return []
+        left = {id for id, until in (await _put_off(tx)).items() if until > now}
+        return run_needs(self.desk, self._roster.members, now, left)
 
     def _working(self) -> dict[str, tuple[float, float]]:
         working = {}
@@ -159,13 +165,17 @@ class NeedsInbox:
             need = meant([need for need in needs if need.id in later], action.need)
             if later.pop(need.id if need else action.need, None) is None:
                 raise Refusal(f"{action.need} is not put off.", "`/inbox` shows what needs you.")
+            for part in need.parts if need else ():
+                later.pop(part, None)
             text = f"{code_span(action.need)} is in the inbox again."
         else:
             if (need := meant(needs, action.need)) is None:
                 raise await self.absent(tx, action.need)
-            until = later[need.id] = need.ends if need.kind is Kind.BUDGET and need.ends else now + DAY_S
+            until = need.ends if need.kind is Kind.BUDGET and need.ends else now + DAY_S
+            ids = (need.id, *need.parts)
+            later |= dict.fromkeys(ids, until)
             who = json.loads(await events.setting(tx, _LATER_BY) or "{}")
-            kept = {id: name for id, name in {**who, need.id: by}.items() if id in later}
+            kept = {id: name for id, name in {**who, **dict.fromkeys(ids, by)}.items() if id in later}
             await events.put_setting(tx, _LATER_BY, dumps(kept))
             back = PutOff(need.typed, undo=True).line()
             text = f"{by} put {code_span(need.typed)} off until {clock_time(until, now)}. `{back}` brings it back."
@@ -211,3 +221,23 @@ def said(needs: Sequence[Need], now: float, away: Sequence[str] = ()) -> str:
 def _typed(button: dict[str, Any]) -> str:
     asks = f" <{button['asks']}>" if button["asks"] else ""
     return flat(f"{button['command']}{asks}")
+
+
+class AdvisoryMarks:
+    """`/mark`, as a `relay.model.ports.Timeline`. Twice the same mark is one."""
+
+    def __init__(self, store: Store, airspace: AirspaceService) -> None:
+        self._store, self._airspace = store, airspace
+
+    async def carry_out(self, action: MarkAdvisory, *, by: str, source_key: str) -> str:
+        """Raises Refusal."""
+        id, named = action.advisory, references.read(action.advisory)
+        if named is not None and named[0] is Thing.MESSAGE:
+            message = await self._store.read(lambda tx: message_of(tx, named[1]))
+            id = str(message.meta.get("advisory", ""))
+        marked = await self._airspace.mark(id, action.mark, by=by)
+        if marked is None:
+            fix = "Name the message of the room that tells of it, like `m12`."
+            raise Refusal(f"{action.advisory[:60]} is no advisory.", fix)
+        did = f"says that it is {action.mark}" if action.mark else "takes the mark off"
+        return f"{by} {did}: {markdown.plain(marked['line'])}."

@@ -126,7 +126,8 @@ class Need:
     """`id`: the same as long as it is the same need; `at`: since when (Unix seconds). `about`: the agents, people or
     things; `text`: one sentence or two, in plain text. `ref`: what the page opens for it: an agent's name, a number
     as people say it (`a3`, `m17`), an advisory's id. `ends`: when it ends by itself, None = it does not. `said`: what
-    people type for it where its id is long, empty = its id."""
+    people type for it where its id is long, empty = its id. `parts`: ids of the others that are told in it, and that
+    are put off with it."""
 
     id: str
     kind: Kind
@@ -137,6 +138,7 @@ class Need:
     ref: str = ""
     ends: float | None = None
     said: str = ""
+    parts: tuple[str, ...] = ()
 
     @property
     def typed(self) -> str:
@@ -159,7 +161,7 @@ class Need:
         ]
         short = {"about": safe_line(self.about, MOST_ABOUT), "text": safe_line(self.text, MOST_TEXT)}
         whole = {name: getattr(self, name) for name in ("id", "at", "ref", "ends")}
-        whole |= {"said": self.said} if self.said else {}
+        whole |= {name: value for name in ("said", "parts") if (value := getattr(self, name))}
         return {**whole, **short, "kind": self.kind.value, "actions": actions}
 
     @classmethod
@@ -175,7 +177,8 @@ class Need:
             )
             for each in value["actions"]
         )
-        return cls(**{**value, "kind": Kind(value["kind"]), "actions": buttons})
+        parts = tuple(value.get("parts", ()))
+        return cls(**{**value, "kind": Kind(value["kind"]), "actions": buttons, "parts": parts})
 
     def as_json(self) -> Json:
         return {

@@ -97,6 +97,10 @@ def _listed(told: Mapping[str, Any], person: str) -> str:
     done = sum(file["reviewed"] for file in files)
     many = f"{len(files)} file{'s' * (len(files) != 1)}"
     lines = [f"{head}: {many}, +{added} -{removed}; {person} has reviewed {done}."]
+    if told.get("about"):
+        from relay.airspace.worktrees.merging.wording import about_said
+
+        lines.append(f"It is about: {safe_line(about_said(told['about']), 400)}")
     lines += ["Some of it is not committed yet (*)."] if told["dirty"] else []
     lines += [safe_line(each, 400) for each in told["settled"]]
     wide = min(60, max(len(file["path"]) for file in files))

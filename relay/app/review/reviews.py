@@ -9,22 +9,23 @@ Invariants:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 from relay.airspace.worktrees.lifecycle import is_ancestor
+from relay.airspace.worktrees.merging.wording import about_said
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
 from relay.airspace.worktrees.view import MOST_DIFF, difference, looked_for, missing
 from relay.app.review import journal
-from relay.app.review.comments import NEW, Comment, Wanted, lines_of, place, quote, refused, said
+from relay.app.review.comments import NEW, OLD, Comment, Wanted, lines_of, place, quote, refused, said
 from relay.app.review.journal import SentComment, content_of
 from relay.app.review.suggestions import Suggestions
 from relay.base.terminal_text import safe_line
 from relay.config.settings import LiveSettings
-from relay.git.diff import unified
-from relay.git.run import Git, GitError
+from relay.git.diff import changed_files, unified
+from relay.git.run import Git, GitError, name_of
 from relay.merge.resolution import journal as conflicts
 from relay.merge.resolution.wording import lands_instead
 from relay.model import Fault, Message, Refusal, references
@@ -60,6 +61,9 @@ class Reviews:
         told["editor"] = self._settings.current.ui.editor
         told["own"], told["working"] = worktree.own, name in self._registry.turn_trees
         told["landed"] = None if told["files"] else await self._landed(worktree)
+        brought = None if told["landed"] is None else frozenset(told["landed"].pop("paths"))
+        for comment in told["comments"]:
+            comment["open"] = _open(comment, brought)
         told["settled"] = [] if path else await self._settled(name)
         return told
 
@@ -81,7 +85,8 @@ class Reviews:
 
     async def _landed(self, worktree: TrackedWorktree) -> Json | None:
         """The last landing of an agent whose branch has nothing more: `{commit, at, by, into, method, files, diff,
-        truncated}`, `diff` what it brought; None: there is none that the main branch still has. Raises Refusal."""
+        truncated, paths}`, `diff` what it brought and `paths` to which files; None: there is none that the main
+        branch still has. Raises Refusal."""
         name, target = worktree.name, await self._registry.target()
         landing = await self._registry.room.landed(name)
         if landing is None or target is None or self._registry.main is None:
@@ -91,11 +96,13 @@ class Reviews:
             if not await is_ancestor(git, commit, target.commit):
                 return None
             text, truncated = await unified(git, f"{commit}^1", commit, MOST_DIFF)
+            brought = await changed_files(git, f"{commit}^1", commit)
         except GitError as error:
             raise Refusal(f"git could not show what landed: {error}.", "", Fault.BUSY) from error
         told = asdict(landing)
         told["method"] = "squash" if told.pop("squash") else "merge"
-        return {**told, "diff": text, "truncated": truncated}
+        paths = [name_of(record.last_path) for record in brought]
+        return {**told, "diff": text, "truncated": truncated, "paths": paths}
 
     async def carry_out(
         self, action: ShowReview | MarkReviewed | ApplySuggestion, *, by: str, source_key: str
@@ -269,7 +276,7 @@ def landed(told: Mapping[str, Any]) -> str:
 
 def shown(told: Mapping[str, Any], person: str) -> str:
     """What the room says of a branch: its files with the marks of a person, and the comments that stand. Pure."""
-    files, comments = told["files"], told["comments"]
+    files = told["files"]
     done = sum(file["reviewed"] for file in files)
     added, removed = (sum(file[side] for file in files) for side in ("insertions", "deletions"))
     beside = " Some of it is not committed yet." if told["dirty"] else ""
@@ -277,8 +284,11 @@ def shown(told: Mapping[str, Any], person: str) -> str:
     many = f"{len(files)} file{'s' * (len(files) != 1)}"
     head = f"`{told['branch']}` of {told['agent']} against {into} ({told['base'][:9]}): "
     if not files:
-        return f"{head}no change." + (f" {landed(told['landed'])}" if told["landed"] else "")
+        what = f"{head}no change." + (f" {landed(told['landed'])}" if told["landed"] else "")
+        return "\n".join([what, *_open_comments(told, "Comments that were open when it landed:")])
     lines = [f"{head}{many}, +{added} -{removed}. {person} has reviewed {done}.{beside}", ""]
+    if told["about"]:
+        lines[1:1] = ["", f"It is about: {safe_line(about_said(told['about']), 120)}"]
     for file in files[:MOST_NAMED]:
         was = f", was {code_span(file['old_path'])}" if file["old_path"] else ""
         size = "binary" if file["binary"] else f"+{file['insertions']} -{file['deletions']}"
@@ -287,13 +297,24 @@ def shown(told: Mapping[str, Any], person: str) -> str:
         lines.append(f"- [{mark}] {code_span(file['path'])} {size}{was}{not_yet}")
     lines += [f"- and {len(files) - MOST_NAMED} more"] if len(files) > MOST_NAMED else []
     lines += [f"\n{each}" for each in told["settled"]]
-    standing = [each for each in comments if each["stands"] is not None and not each["applied"]]
-    if standing:
-        lines += ["", "Comments whose lines stand:"]
-        lines += [
-            f"- {each['id']} {code_span(each['path'])} line {each['stands']}, {each['by']}: "
-            f"{safe_line(each['text'] or 'a suggestion', 120)}"
-            + (f" (`/apply @{told['agent']} {each['id']}`)" if each["suggestion"] is not None else "")
-            for each in standing[:MOST_NAMED]
-        ]
-    return "\n".join(lines)
+    return "\n".join([*lines, *_open_comments(told, "Comments whose lines stand:")])
+
+
+def _open(comment: Mapping[str, Any], brought: Collection[str] | None) -> bool:
+    """Nobody did what the comment says, as far as git knows: its suggestion is not applied, and its lines stand.
+    `brought`: the files that landed, of a branch that has nothing more; what a comment on the old lines was about
+    does not stand any more then. Pure."""
+    if comment["applied"] or (brought is not None and comment["path"] not in brought):
+        return False
+    return comment["stands"] is not None or (brought is not None and comment["side"] == OLD)
+
+
+def _open_comments(told: Mapping[str, Any], title: str) -> list[str]:
+    """Lines, none where no comment is open. Pure."""
+    still = [each for each in told["comments"] if each["open"]]
+    return ["", title] * bool(still) + [
+        f"- {each['id']} {code_span(each['path'])} line {each['stands'] or each['first']}, {each['by']}: "
+        f"{safe_line(each['text'] or 'a suggestion', 120)}"
+        + (f" (`/apply @{told['agent']} {each['id']}`)" if each["suggestion"] is not None else "")
+        for each in still[:MOST_NAMED]
+    ]

@@ -76,12 +76,14 @@ class Suggestions:
             )
         async with self._actions.changing(self._actions.own(action.agent, "changed"), "changed") as worktree:
             try:
-                return await self._write(worktree, action, sent, standing, by, source_key)
+                text = await self._write(worktree, action, sent, standing, by, source_key)
             except (GitError, WorktreeGone, OSError) as error:
                 raise Refusal(f"git could not commit it: {error}.") from error
             finally:
                 worktree.mark_stale(None)
                 self._registry.wake.set()
+        await self._registry.refresh()  # what was tested before is not what stands there now
+        return text
 
     async def settle(self, worktree: TrackedWorktree) -> None:
         """Record what a room that was killed has applied on this branch, or finish it where the files have it; drop

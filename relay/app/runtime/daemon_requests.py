@@ -43,13 +43,14 @@ def author_of(settings: Settings, person: str) -> tuple[str, dict[str, Any]]:
 
 
 def ask_daemon(
-    url: str, *, timeout_s: float, key: str = "", body: dict[str, Any] | bytes | None = None
+    url: str, *, timeout_s: float, key: str = "", body: dict[str, Any] | bytes | None = None, method: str = ""
 ) -> Any:
-    """The JSON that it answers to a POST of `body` (bytes: as they are), or without one to a GET. Raises HTTPError
-    for a refusal, OSError, HTTPException, ValueError."""
+    """The JSON that it answers to a POST (or `method`) of `body` (bytes: as they are), or without one to a GET.
+    Raises HTTPError for a refusal, OSError, HTTPException, ValueError."""
     kind = "application/octet-stream" if isinstance(body, bytes) else "application/json"
     headers = {"Content-Type": kind, **({"X-API-Key": key} if key else {})}
-    request = Request(url, json.dumps(body).encode() if isinstance(body, dict) else body, headers)
+    data = json.dumps(body).encode() if isinstance(body, dict) else body
+    request = Request(url, data, headers, method=method or None)
     # The room is on this machine: a proxy from the environment has no business here.
     with build_opener(ProxyHandler({})).open(request, timeout=timeout_s) as answer:
         return json.load(answer)
@@ -64,6 +65,7 @@ def asked(
     as_json: bool = False,
     timeout_s: float = ANSWER_S,
     wrong: Collection[str] = (),
+    method: str = "",
 ) -> Any:
     """What the running room answers a command that a `person` typed (empty: nobody is named). Where it answers
     nothing, or refuses it, the person is told why and the command ends: SystemExit 1, or 2 for wrong use. `wrong`:
@@ -74,7 +76,7 @@ def asked(
     try:
         key, author = author_of(settings, person)
         told = body | author if isinstance(body, dict) and person else body
-        return ask_daemon(f"{state['url']}{path}", timeout_s=timeout_s, key=key, body=told)
+        return ask_daemon(f"{state['url']}{path}", timeout_s=timeout_s, key=key, body=told, method=method)
     except HTTPError as error:
         sys.exit(_told_no(error, as_json, wrong))
     except (OSError, HTTPException, ValueError, KeyError) as error:

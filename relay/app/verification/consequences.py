@@ -81,22 +81,30 @@ class Consequences:
         await ledger.say(tx, text, parents=[event.id], meta=meta)
 
     async def _of_main(self, tx: Tx, ended: Mapping[str, Any], event: Event) -> None:
-        """Say that the main branch fails its tests, once for each commit, and that it passes them again."""
-        known = [each for each in await present.newest_of_main(tx) if each.number <= ended["number"]]
-        was, now = present.red([each for each in known if each.number < ended["number"]]), present.red(known)
+        """Say that the main branch fails its tests, once for each commit and for who asks again, and that it passes
+        them again."""
+        known = {each.number: each for each in await present.newest_of_main(tx) if each.ended is not None}
+        this = known.pop(ended["number"], None)
+        if this is None or ended["state"] not in (State.PASSED, State.FAILED):
+            return
+        before = [each for each in known.values() if (each.ended, each.number) < (this.ended, this.number)]
+        was, now = present.red(before), present.red([*before, this])
         name, into = ended["reference"], flat(str(ended["branch"])) or "the main branch"
-        if now is not None and (was is None or was.of.change.commit != now.of.change.commit):
+        asked, failed = _was_asked(ended), this.state is State.FAILED
+        known_red = was is not None and now is not None and was.of.change.commit == now.of.change.commit
+        if failed and (asked or not known_red):
             fails = "fails" if was is None else "still fails"
             text = f"{name}: {into} {fails} its tests. {flat(str(ended['reason']))}"
             lines = "\n".join(str(ended.get("lines") or "").split("\n")[-MOST_LINES:])
             text += f"\n\n{fenced(lines)}" if lines else ""
-        elif was is not None and now is None and ended["state"] == State.PASSED:
-            text = f"{name}: {into} passes its tests again."
+        elif not failed and now is None and (was is not None or asked):
+            text = f"{name}: {into} passes its tests{' again' if was is not None else ''}."
         else:
             return
-        await ledger.say(
-            tx, text, parents=[event.id], meta={"notice": "verification", "verification": ended["number"]}
-        )
+        meta = {"notice": "verification", "verification": ended["number"]}
+        # As "main's tests" in what a reader missed (`relay.app.needs.since`).
+        also = {"agent": into, "failed": "tests"} if failed else {}
+        await ledger.say(tx, text, parents=[event.id], meta=meta | also)
 
     async def _passed(self, tx: Tx, ended: Mapping[str, Any], event: Event) -> None:
         name = ended["reference"]

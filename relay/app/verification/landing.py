@@ -33,7 +33,7 @@ from relay.app.verification.landing_approvals import LandingApprovals
 from relay.app.verification.landing_git import LandingGit, Link, Moved
 from relay.app.verification.landing_pin import LandingPins
 from relay.app.verification.landing_record import LandingRecord
-from relay.app.verification.main_branch import MainBranch
+from relay.app.verification.main_branch import AGAIN_S, MainBranch
 from relay.app.verification.trees import look_up
 from relay.app.verification.verifier import Verifier
 from relay.base.files import alone_in
@@ -56,9 +56,7 @@ log = structlog.get_logger(__name__)
 POLL_S, HELD_S, IDLE_S = 1.0, 10.0, 60.0
 #: Seconds between two looks whether the main branch has moved while a batch is tested.
 LOOK_S = 1.0
-#: Seconds after which what could not be verified is tried again.
-AGAIN_S = 60.0
-_WAKES = (*journal.TYPES, *approvals.TYPES, CHANGED)
+_WAKES = (*journal.TYPES, *approvals.TYPES, CHANGED, verifications.ENDED)
 
 
 class LandingQueue:
@@ -205,21 +203,23 @@ class LandingQueue:
 
     async def _ready(self, main: str) -> list[Entry]:
         """Those that can be tested on this commit of the main branch."""
-        ready = []
+        ready, main_fails = [], await self._main.fails()
+
+        def held(entry: Entry) -> bool:
+            later = self._again_at.get(entry.number, 0.0) > time.monotonic()
+            return later or (main_fails and entry.held_on == main)
+
         for entry in await self._store.read(journal.open_entries):
             if entry.state is EntryState.ASKED:
                 continue
-            if not self._is_held(entry, main) and not await self._has_come(entry):
+            if not held(entry) and not await self._has_come(entry):
                 continue
             if there := await self._git.landed_as(main, entry, await self._record.planned(entry)):
                 # Whoever was killed behind the move finds it done, and so does who merged it by hand.
                 await self._record.landed(entry, there, kept=await self._git.keep(entry))
-            elif not self._is_held(entry, main) and await self._approvals.approved(entry, main):
+            elif not held(entry) and await self._approvals.approved(entry, main):
                 ready.append(entry)
         return ready
-
-    def _is_held(self, entry: Entry, main: str) -> bool:
-        return entry.held_on == main or self._again_at.get(entry.number, 0.0) > time.monotonic()
 
     async def _order(self) -> list[str]:
         """The agents, the least entangled first."""
@@ -322,6 +322,10 @@ class LandingQueue:
         takes an entry back."""
         entries = [link.entry for link in links]
         agents = [entry.agent for entry in entries]
+        about: dict[str, Any] = {"part": "batch", "agents": agents}
+        about["entries"] = [entry.number for entry in entries]
+        if any(entry.held_on == main for entry in entries):
+            about["fresh"] = True  # a failure while main failed by itself says nothing of the work
         change = Change(
             verifications.new_id(),
             Source.LANDING,
@@ -332,7 +336,7 @@ class LandingQueue:
             main,
             links[-1].tree,
             summary=f"{', '.join(agents)} on {links[-1].proposal.into}",
-            about={"part": "batch", "entries": [entry.number for entry in entries], "agents": agents},
+            about=about,
         )
 
         async def begin(tx: Tx) -> Verification:

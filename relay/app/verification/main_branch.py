@@ -5,14 +5,19 @@ Invariant: `relay.verification.present.of_main` says what came of them; here the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.app.verification.trees import NoTree, look_up
 from relay.app.verification.verifier import Verifier
+from relay.model import Refusal
 from relay.store.ports import Store, Tx
 from relay.verification import journal, present
-from relay.verification.verification import Change, Source, State, Verification
+from relay.verification.verification import OVER, Change, Source, State, Verification
+
+#: Seconds after which what could not be verified is tried again.
+AGAIN_S = 60.0
 
 
 def of_main(commit: str, by: str, into: str = "", summary: str = "", **about: object) -> Change:
@@ -34,6 +39,27 @@ async def behind_merge(tx: Tx, agent: str, by: str, into: str, commit: str) -> C
     return of_main(commit, by, into, f"{into} with {agent}'s work, which {by} merged", merge=merge)
 
 
+async def again(tx: Tx, was: Verification, by: str, cause: Sequence[str] = ()) -> Verification:
+    """Test a commit of the main branch once more, by the policies for all that failed there, as a verification of its
+    own: until that is over, what is known of the commit stands. Raises Refusal."""
+    same = [each for each in await present.newest_of_main(tx) if each.change.commit == was.change.commit]
+    if running := next((each for each in same if each.state not in OVER), None):
+        raise Refusal(f"{running.name} tests it again already.", "Wait for its end.", code="not_over")
+    known = [was, *same]
+    files = {path for each in known for path in each.change.files or ()}
+    about = {"part": "batch", "entries": [], "agents": [], "fresh": True}
+    about[present.OF] = max(present.place(each) for each in known)
+    change = replace(was.change, id=journal.new_id(), asker=by, files=tuple(sorted(files)), about=about)
+    return await journal.ask(tx, change, cause=cause)
+
+
+async def _try_again(tx: Tx, tests: Sequence[Verification]) -> None:
+    """Those of these that could not be carried out a while ago."""
+    for each in tests:
+        if each.state is State.ERROR and await tx.now() - (each.ended or 0.0) > AGAIN_S:
+            await journal.again(tx, each, by=present.RELAY)
+
+
 class MainBranch:
     """The main branch of one room, for the landing queue."""
 
@@ -45,14 +71,17 @@ class MainBranch:
 
     async def look(self) -> None:
         """Where the main branch has moved since its tests failed, have it tested as it is now, by the same policies
-        at least. Raises GitError."""
+        at least; and once more after a while where it could not be tested. Raises GitError."""
         newest = await self._store.read(present.newest_of_main)
         red, target = present.red(newest), await self._registry.target()
-        if red is None or target is None or target.commit == red.of.change.commit:
+        if red is None or target is None:
+            return
+        tests = [each for each in newest if each.change.commit == target.commit]
+        if all(any(present.covers(each, failed) for each in tests) for failed in red.failing):
+            await self._store.write(lambda tx: _try_again(tx, tests))
             return
         before = red.of.change.commit
-        same = [each for each in newest if each.change.commit == before and each.state is State.FAILED]
-        files = {path for each in same for path in each.change.files or ()}
+        files = {path for each in red.failing for path in each.change.files or ()}
         change = of_main(target.commit, present.RELAY, target.branch or "")
         try:
             moved = await look_up(self._registry, replace(change, base=before))

@@ -10,6 +10,7 @@ from typing import Any
 
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.view import elsewhere, with_work
+from relay.app.verification import main_branch
 from relay.model import Refusal, references
 from relay.model.actions import (
     Approve,
@@ -23,12 +24,12 @@ from relay.model.actions import (
 from relay.model.names import listed
 from relay.room.dispatch.permissions import code_span
 from relay.store.ports import Tx
-from relay.verification import approvals, journal
+from relay.verification import approvals, journal, present
 from relay.verification.approvals import Answer
 from relay.verification.landing import journal as landings
 from relay.verification.landing.entry import EntryState
 from relay.verification.landing.service import said
-from relay.verification.verification import Change, Source
+from relay.verification.verification import Change, Source, State
 
 
 def _nowhere(agent: str) -> bool:
@@ -93,7 +94,11 @@ class VerificationOrders:
         self, tx: Tx, number: int | None, agent: str | None, by: str, cause: Sequence[str]
     ) -> str:
         if number is not None:
-            again = await journal.again(tx, await journal.load(tx, number), by=by, cause=cause)
+            was = await journal.load(tx, number)
+            if present.is_of_main(was) and was.state in (State.PASSED, State.FAILED):
+                made = await main_branch.again(tx, was, by, cause)
+                return f"{made.name} tests {was.change.branch or 'the main branch'} again. The room says how it ends."
+            again = await journal.again(tx, was, by=by, cause=cause)
             return f"{again.name} is being verified again. The room says how it ends."
         assert agent is not None
         change = Change(journal.new_id(), Source.PERSON, agent, by, summary=f"{agent}'s work as it stands")

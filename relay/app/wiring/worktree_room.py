@@ -22,7 +22,7 @@ import structlog
 
 from relay.airspace.advisories import table
 from relay.airspace.pair_facts import SemanticConflict
-from relay.airspace.worktrees.commit_message import Asked, WorkSummary, asked_of
+from relay.airspace.worktrees.commit_message import Asked, WorkSummary, asked_of, by_weight
 from relay.airspace.worktrees.lifecycle import (
     CHANGED,
     DISCARDED,
@@ -51,6 +51,7 @@ from relay.merge.blame import Known, behind_lines, blame
 from relay.merge.resolution import journal
 from relay.model import LOCKED, Kind, Message
 from relay.model.ports import Voice
+from relay.room.dispatch.view_queries import task_in_short
 from relay.room.journal import ledger
 from relay.store.ports import Store, StoreBusy, StoreError, Tx
 from relay.timeline.projection import CHANGED as FILES_CHANGED
@@ -227,6 +228,25 @@ class StoredWorktreeRoom(WorktreeRoom):
         except (StoreError, self._store.transient, self._store.errors):
             return WorkSummary()
 
+    async def about(self, agent: str, since: float, paths: Collection[str]) -> Asked | None:
+        """None also where the database cannot be read."""
+
+        async def work(tx: Tx) -> Asked | None:
+            taken = await claims.taken_since(tx, agent, since - _COARSE_S, limit=_MOST)
+            asked = list[Asked]()
+            for answer in reversed(await ledger.answers_since(tx, agent, since - _COARSE_S, limit=_MOST)):
+                if "worktree" in answer.meta and (turn := await _turn(tx, answer)).concerns(paths):
+                    asked += reversed(_asked_in(agent, turn, taken))
+                    # No older one can name it.
+                    if any(each.title and not each.is_review for each in asked):
+                        break
+            return next(iter(by_weight(asked)), None)
+
+        try:
+            return await self._store.read(work)
+        except (StoreError, self._store.transient, self._store.errors):
+            return None
+
     async def landed(self, agent: str) -> LastLanding | None:
         """None also where the database cannot be read."""
         try:
@@ -340,25 +360,18 @@ class _Turn:
     ended: float
     paths: frozenset[str] | None = None
 
+    def concerns(self, paths: Collection[str] | None) -> bool:
+        """Has it changed one of these, as far as that is known?"""
+        return self.paths is None or paths is None or not self.paths.isdisjoint(paths)
+
 
 async def _summary(tx: Tx, agent: str, since: float, paths: Collection[str] | None) -> WorkSummary:
     """`since`, `paths`: as of `WorktreeRoom.summary`."""
     taken = await claims.taken_since(tx, agent, since, limit=_MOST)
     answers = await ledger.answers_since(tx, agent, since, limit=_MOST)
     turns = [await _turn(tx, answer) for answer in answers if "worktree" in answer.meta]
-    if paths is not None:
-        turns = [turn for turn in turns if turn.paths is None or not turn.paths.isdisjoint(paths)]
-    asked = list[Asked]()
-    for turn in turns:
-        people = [message for message in turn.asked if message.kind == Kind.HUMAN]
-        number = people[-1].number if people else 0
-        # A task that the agent took or completed meanwhile says it better than "take the next task".
-        done = {text for text, *at in taken if any(each and turn.began <= each <= turn.ended for each in at)}
-        if len(done) == 1:
-            asked.append(Asked(done.pop(), number))
-        else:
-            # Of several that one turn was asked at once, the first is what it began with.
-            asked += [Asked(asked_of(agent, each.body), each.number) for each in reversed(people)]
+    turns = [turn for turn in turns if turn.concerns(paths)]
+    asked = [each for turn in turns for each in _asked_in(agent, turn, taken)]
     # Each once, where it was asked last: what was asked for again is the newest.
     last = {each.text: each for each in asked}
     requests = [each for each in dict.fromkeys(asked) if last[each.text] == each]
@@ -373,6 +386,20 @@ async def _summary(tx: Tx, agent: str, since: float, paths: Collection[str] | No
         or any((took or 0.0) <= turn.ended and turn.began <= (done_at or turn.ended) for turn in turns)
     )
     return WorkSummary(tasks, tuple(requests), answer, decided)
+
+
+def _asked_in(
+    agent: str, turn: _Turn, taken: Sequence[tuple[str, float | None, float | None]]
+) -> list[Asked]:
+    """What a turn was asked, what weighs most last. `taken`: as of `claims.taken_since`."""
+    people = [message for message in turn.asked if message.kind == Kind.HUMAN]
+    number = people[-1].number if people else 0
+    # A task that the agent took or completed meanwhile says it better than "take the next task".
+    done = {text for text, *at in taken if any(each and turn.began <= each <= turn.ended for each in at)}
+    if len(done) == 1:
+        return [Asked(done.pop(), number)]
+    # Of several that one turn was asked at once, the first is what it began with.
+    return [Asked(asked_of(agent, task_in_short(each.body)), each.number) for each in reversed(people)]
 
 
 async def _turn(tx: Tx, answer: Message) -> _Turn:

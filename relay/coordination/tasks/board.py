@@ -11,7 +11,7 @@ Invariants:
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +31,9 @@ from relay.model import Refusal, references
 from relay.model.ports import BoardTask
 from relay.store.ports import Tx
 
+#: By the id of a task, the commit of its merge, and when.
+Landed = Callable[[Tx, Sequence[BoardTask]], Awaitable[Mapping[str, tuple[str, float]]]]
+
 
 class Board:
     """The tasks of the room.
@@ -39,9 +42,21 @@ class Board:
     of the events that are its causes (the message with the command).
     """
 
-    def __init__(self, clock: Callable[[], float] | None = None, *, claims: Claims | None = None) -> None:
-        """`clock` gives Unix seconds; None: the store's. `claims`: the agents', None where there are none."""
-        self._clock, self._claims = clock, claims
+    def __init__(
+        self,
+        clock: Callable[[], float] | None = None,
+        *,
+        claims: Claims | None = None,
+        landed: Landed | None = None,
+    ) -> None:
+        """`clock` gives Unix seconds; None: the store's. `claims`: the agents', None where there are none; `landed`
+        knows what of the tasks' work is in the main branch."""
+        self._clock, self._claims, self._landed = clock, claims, landed
+
+    async def landed(self, tx: Tx, tasks: Sequence[BoardTask]) -> Mapping[str, str]:
+        """By the id of a task, the commit with which the work for it came into the main branch."""
+        found = {} if self._landed is None else await self._landed(tx, tasks)
+        return {id: merge[0] for id, merge in found.items()}
 
     async def _now(self, tx: Tx) -> float:
         return await tx.now() if self._clock is None else self._clock()
@@ -177,8 +192,8 @@ class Board:
         task = await self.get(tx, number)
         if task.status is Status.BLOCKED:
             (why,) = await why_not.blocked(tx, task)
-            fix = f"Give it then; `/task {task.ref} depends -` lets it wait for none."
-            raise Refusal(f"{task.ref} waits for others: {why['message']}", fix)
+            fix = f"Give it when they are done, or write `/task {task.ref} depends -`: then it depends on nothing."
+            raise Refusal(f"{task.ref} cannot be given yet. {why['message']}", fix)
         transitions.given(task, Given("", 0, ""), now=0.0, fence=0)
         return task
 
@@ -335,7 +350,9 @@ class Board:
 
     async def story(self, tx: Tx, number: int) -> Mapping[str, Any]:
         """A task with all that is known of it, and its history. Raises Refusal."""
-        return await task_events.story(tx, await self.get(tx, number))
+        task = await self.get(tx, number)
+        landed = (await self.landed(tx, [task])).get(task.id)
+        return {**await task_events.story(tx, task), "landed": landed}
 
     async def _standing(self, tx: Tx, tasks: Sequence[Task]) -> Sequence[Task]:
         return tasks if self._claims is None else await self._claims.as_they_stand(tx, tasks)

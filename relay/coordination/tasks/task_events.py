@@ -268,8 +268,9 @@ def _state(task: Task) -> object:
 
 
 async def story(tx: Tx, task: Task) -> Mapping[str, Any]:
-    """TASK with `input_data`, `result`, `error_message` and `history`: `[{id, at, by, change, status, note}]`, oldest
-    first. `more`: what happened before the part of the log that is looked through is not in it."""
+    """TASK with `input_data`, `result`, `error_message` and `history`: `[{id, at, by, change, to, status,
+    note}]`, oldest first; `to`: whom it was given. `more`: what happened before the part of the
+    log that is looked through is not in it."""
     # So an event holds the task itself; the event of a task that needs it names it otherwise.
     entries = await events.about(tx, f'"id":{dumps(task.id)}', types=sorted(TASK_EVENTS))
     history = [step for event in reversed(entries) if (step := _step(event, task.id)) is not None]
@@ -283,11 +284,13 @@ def _step(event: Event, id: str) -> dict[str, Any] | None:
     for change in event.outputs["tasks"]:
         after = change["after"]
         if after["id"] == id:
+            given = after.get("given") if event.outputs["change"] == Change.GIVEN else None
             return {
                 "id": event.id,
                 "at": event.at,
                 "by": event.outputs.get("by"),
                 "change": event.outputs["change"],
+                "to": given[-1][2] if given else None,
                 "status": after["status"],
                 "note": after.get("error_message") or after.get("note"),
             }

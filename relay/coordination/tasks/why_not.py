@@ -69,9 +69,14 @@ async def blocked(tx: Tx, task: Task) -> list[Json]:
         {"id": need.id, "number": need.number, "status": str(need.status), "state": str(need.state)}
         for need in unmet
     ]
-    waits = ", ".join(f"{references.task(need.number)} ({need.status})" for need in unmet)
+    waits = ", ".join(f"{references.task(need.number)} ({_words(need.status)})" for need in unmet)
     message = task.note or f"It waits for {waits}."
     return [_reason("blocked", message, blocked_by=by, on_failed=task.on_failed)]
+
+
+def _words(status: Status) -> str:
+    """The status as the board's columns and badges name it."""
+    return "in progress" if status is Status.CLAIMED else str(status)
 
 
 async def _held_files(tx: Tx, task: Task, caller: Caller, locks: Locks) -> list[Json]:

@@ -113,13 +113,14 @@ _CLI = """\
   reopen N], relay sessions [list | end ID], relay changesets [list | show ID | record TEXT FILE...]
 - what was learned: relay memory import FILE.jsonl | recall [TEXT] [--queries FILE.jsonl] | show N | forget N |
   feedback N --useful | rebuild
-- the codebase: relay airspace, relay worktrees, relay guard install (git hooks), relay timeline [log | show EVENT |
-  rewind LANE --to MOMENT | undo | redo] (who changed what, and taking it back)
+- the codebase: relay airspace [mark m12 useful | noise], relay worktrees, relay guard install (git hooks),
+  relay timeline [log | show EVENT | rewind LANE --to MOMENT | undo | redo] (who changed what, and taking it back)
 - merging: relay merge BASE OURS THEIRS | check A B | blame PATH | resolve CONFLICT | install (git's driver)
 - how changes are verified: relay verify-policy explain PATH... | list | install; and land: relay land [AGENT...]
 - what needs a person: relay inbox [ID ACTION], relay notify [test]; comments on an agent's branch: relay review AGENT
 - one message: relay message edit m12 TEXT | delete | pin | pins | thread
-- the room's agents: relay agents doctor (can each take a turn?) | cost (what did it cost today?)
+- the room's agents: relay agents doctor (can each take a turn?) | cost (what did it cost today?) |
+  set AGENT (its model, effort, on or off)
 - what came of the work, as figures: relay metrics [--days N]
 - your own sessions of Claude Code and Codex in the room: relay attach [claude|codex] (shows the change and asks), and
   relay detach (undoes it)

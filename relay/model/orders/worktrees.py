@@ -63,3 +63,33 @@ class TakeBackMerge(OfAgent, InWorktrees, word="/takeback"):
     """Take the merge of an agent's work back from the main branch. `commit`: the main branch's commit of it."""
 
     commit: str
+
+
+@dataclass(frozen=True)
+class MergeBranch(OfAgent, InWorktrees, word="/merge"):
+    """Merge an agent's branch into the main branch. What a page or a shell says beside, which the line has not:
+    `message`, `head`, `joined` and `untested`, as `text` and these of the airspace's `MergeOptions`."""
+
+    squash: bool = False
+    message: str = ""
+    head: str = ""
+    joined: str = ""
+    untested: bool = False
+
+    def line(self) -> str:
+        return f"{self.word} @{self.agent}" + " squash" * self.squash
+
+
+class DiscardWork(OfAgent, InWorktrees, word="/discard"):
+    """Take an agent's work off its branch; a ref keeps it."""
+
+
+@dataclass(frozen=True)
+class RestoreWork(OfAgent, InWorktrees, word="/restore"):
+    """Bring back what was discarded of an agent's work. `kept`: the ref that has it; None = the latest."""
+
+    kept: str | None = None
+
+
+#: What is ordered of an agent's branch.
+OnBranch = MergeBranch | DiscardWork | RestoreWork | GiveUpMerge | TakeBackMerge

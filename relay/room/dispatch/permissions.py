@@ -55,8 +55,9 @@ class Pending:
             "agent": request.agent,
             "title": request.title,
             "tool": request.tool,
+            "command": request.command,
             "paths": list(request.paths),
-            "options": [{"id": o.id, "name": o.name, "kind": o.kind} for o in request.options],
+            "options": [{"id": o.id, "name": o.label, "kind": o.kind} for o in request.options],
             "asked_at": iso(self.asked_at),
             "deadline_at": iso(self.deadline_at),
             "advisory": request.advisory,
@@ -74,7 +75,8 @@ class Pending:
                 f"{references.request(self.number)} has no option that allows it.", f"It has: {self._told()}."
             )
         for place, option in enumerate(options, 1):
-            if wanted in (option.id, str(place)) or wanted.casefold() == option.name.casefold():
+            names = (option.name.casefold(), option.label.casefold())
+            if wanted in (option.id, str(place)) or wanted.casefold() in names:
                 return option
         raise Refusal(
             f"{references.request(self.number)} has no option `{wanted[:40]}`.", f"It has: {self._told()}."
@@ -132,7 +134,7 @@ class PermissionBroker:
         try:
             self._tell(pending, "open")
             await self._notice(
-                f"{request.agent} asks for permission: {code_span(request.title)}. "
+                f"{request.agent} asks for permission: {asked_words(request)}. "
                 f"`/allow {references.request(pending.number)}` or `/deny {references.request(pending.number)}`; "
                 f"without an answer it is refused in {timeout_s:g} s.",
                 request.agent,
@@ -149,7 +151,7 @@ class PermissionBroker:
             self._open.pop(pending.number, None)
             self._tell(pending, state)
         if state == "expired":
-            text = f"Nobody answered {request.agent} in time: {code_span(request.title)} is refused."
+            text = f"Nobody answered {request.agent} in time: {asked_words(request)} is refused."
             await self._notice(text, request.agent, permission=pending.id)
         return answer
 
@@ -179,7 +181,7 @@ class PermissionBroker:
         if now - self._noticed.get(request.agent, float("-inf")) < NOTICE_EVERY_S:
             return
         self._noticed[request.agent] = now
-        asked = f"{request.agent} asked for permission ({code_span(request.title)})"
+        asked = f"{request.agent} asked for permission ({asked_words(request)})"
         await self._notice(f"{asked} while nobody was connected: refused.", request.agent)
 
     async def _notice(self, text: str, agent: str, **more: str) -> None:
@@ -188,6 +190,13 @@ class PermissionBroker:
             await self._store.write(lambda tx: ledger.say(tx, text, now=self._clock(), meta=meta))
         except Exception as error:  # the question stands in the page all the same
             log.warning("permission notice not posted", error=str(error))
+
+
+def asked_words(request: PermissionRequest) -> str:
+    """What it asks for, with the command where the title does not say it: "`execute a.py`: `npm run deploy`"."""
+    title, command = code_span(request.title), code_span(request.command)
+    known = not request.command or command[1:-1] in title
+    return title if known else f"{title}: {command}"
 
 
 def code_span(text: str) -> str:

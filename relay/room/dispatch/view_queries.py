@@ -22,6 +22,8 @@ ASKED = 240
 #: The commands whose text is what an agent is asked.
 _ORDERS = re.compile(r"\s*/(?:steer|review)\s+(?:@[\w-]+[,:]*\s+)+", re.IGNORECASE)
 _COMMENTS = re.compile(r"\A(\d{1,4} comments?) on `[^`\n]+` at [0-9a-f]+[^:\n]*")
+#: The head of a task's text whose title others wrote, and the first line of that.
+_GIVEN = re.compile(r"\A((?:@[\w-]+\s+)*t\d+)\. Its title, [^\n]*:\n\n> ?([^\n]*)")
 _LINK = re.compile(r"!?\[([^\[\]\n]*)\]\([^()\s]*\)")
 _LINE_MARK = re.compile(r"^ {0,3}(?:#{1,6}\s|>\s?|(?:```|~~~)[\w-]*$)", re.MULTILINE)
 _EMPHASIS = re.compile(r"(?<![\w/*])(\*\*|~~|\*)(?=\w)([^\n]+?)(?<=\S)\1(?![\w/*])")
@@ -116,10 +118,16 @@ async def _last(tx: Tx, agent: str) -> dict[str, Any] | None:
     return {"message_id": row["id"], "number": row["number"], "at": iso(row["ended_at"]), "asked": asked}
 
 
+def task_in_short(text: str) -> str:
+    """A text that gives a task with others' words in it (`relay.room.steward.tasks.text_of`), as if its title were
+    the giver's own: "@AVA t3: Empty names can sign in"; any other text as it is. Pure."""
+    return _GIVEN.sub(lambda found: f"{found[1]}: {found[2]}", text, count=1)
+
+
 def asked_in_short(speaker: str, body: str) -> dict[str, str]:
     """Who asked for a turn, and how it begins: without the command that it was ordered by, and without Markdown. Only
     a deleted message has no text."""
-    text = body[: ASKED * 10]
+    text = task_in_short(body)[: ASKED * 10]
     if order := _ORDERS.match(text):
         text = text[order.end() :]
         if comments := _COMMENTS.match(text):

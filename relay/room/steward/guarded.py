@@ -33,14 +33,15 @@ GUARDED = (
     | actions.Approve
     | actions.Reject
     | actions.RaiseBudget
+    | actions.SetAgent
+    | actions.MarkAdvisory
     | actions.PutOff
     | actions.MarkReviewed
     | actions.ApplySuggestion
     | actions.RunApp
     | actions.StopApp
     | actions.SetUp
-    | actions.GiveUpMerge
-    | actions.TakeBackMerge
+    | actions.OnBranch
     | actions.Give
     | actions.EditTasks
     | actions.MoveTask
@@ -64,6 +65,8 @@ OUTSIDE = (
     | actions.MakeCheckpoint
     | actions.Resolve
     | actions.RaiseBudget
+    | actions.SetAgent
+    | actions.MarkAdvisory
     | actions.ShowSince
     | actions.ShowReview
     | actions.MarkReviewed
@@ -71,8 +74,7 @@ OUTSIDE = (
     | actions.RunApp
     | actions.StopApp
     | actions.SetUp
-    | actions.GiveUpMerge
-    | actions.TakeBackMerge
+    | actions.OnBranch
     | actions.ShowOutput
 )
 #: Of these: what concerns the one who asks, and no agent.

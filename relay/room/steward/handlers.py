@@ -231,7 +231,7 @@ class ActionHandlers:
         if allowed:
             _verify(action, order)
         verb, request = "allows" if allowed else "refuses", pending.request
-        name = f" ({code_span(option.name)})" if option is not None else ""
+        name = f" ({code_span(option.label)})" if option is not None else ""
         text = f"{order.by} {verb} {request.agent}: {code_span(request.title)}{name}."
         return Result(text, permission=(pending.id, option, order.by))
 

@@ -56,7 +56,8 @@ class TaskActions:
         board, whose = self.board, _whose(order)
         match action:
             case actions.ShowTask(number):
-                return Result(shown(await board.get(tx, number)), task=number)
+                task = await board.get(tx, number)
+                return Result(shown(task, (await board.landed(tx, [task])).get(task.id, "")), task=number)
             case actions.AddTask(title, description):
                 if len(title) > MAX_TITLE:
                     wrong = f"The title has {len(title)} characters; at most {MAX_TITLE} fit on the board."
@@ -225,8 +226,8 @@ def text_of(task: BoardTask, agent: str, titled: str = "", described: str = "") 
     return "\n\n".join(part for part in parts if part)
 
 
-def shown(task: BoardTask) -> str:
-    """A task for the room, as markdown. Pure."""
+def shown(task: BoardTask, landed: str = "") -> str:
+    """A task for the room, as markdown. `landed`: the commit of its merge. Pure."""
     told = task.as_json()
     badge = f", {told['badge']}" if told["badge"] else ""
     who = f", {markdown.plain(told['assignee'])}" if told["assignee"] else ""
@@ -243,6 +244,8 @@ def shown(task: BoardTask) -> str:
     if task.given:
         given = ", ".join(f"{agent} ({references.message(number)})" for _, number, agent in task.given)
         facts.append(f"- given to {given}")
+    if landed:
+        facts.append(f"- landed as `{landed[:7]}`")
     if told["source"]:
         facts.append(f"- from {code_span(told['source'])}")
     # Quoted, so that no line of it passes for the room's own.

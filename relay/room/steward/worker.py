@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -23,6 +24,7 @@ from relay.log.events import NewEvent
 from relay.log.follow import tail
 from relay.model import STEWARD, Message, Refusal, actions
 from relay.model.actions import Action, Answer
+from relay.model.names import listed
 from relay.room.dispatch.roster import Roster
 from relay.room.dispatch.running import RunningTurns
 from relay.room.journal import ledger
@@ -162,7 +164,24 @@ class Steward:
         if ordered is None:
             return None
         action, order = ordered
-        return None if action is None else await self._handlers.perform(action, order)
+        if action is None:
+            return None
+        if isinstance(action, actions.SetUp):
+            self._one_home(action)
+        return await self._handlers.perform(action, order)
+
+    def _one_home(self, action: actions.SetUp) -> None:
+        """Raise Refusal where the worktrees are on several machines: the member that answers has only its own."""
+        by_home: dict[str, list[str]] = {}
+        for name in action.agents:
+            member = self._roster.members.get(name)
+            by_home.setdefault(member.home if member is not None else "", []).append(name)
+        if len(by_home) > 1:
+            text = (
+                f"{listed(action.agents)} are on {len(by_home)} machines, and one order reaches one of them."
+            )
+            each = [f"`{replace(action, agents=tuple(names)).line()}`" for names in by_home.values()]
+            raise Refusal(text, f"Nothing was begun. Send {listed(each)}.")
 
     async def _ordered(self, tx: Tx, job: Job) -> tuple[Action | None, Order] | None:
         """The action that the job's message orders (None = it is a question), and who orders it; None = the job has

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -42,6 +43,10 @@ ACTIONS = (
     actions.TakeVariant(2, "redis"),
     actions.EndExploration(2),
     actions.Land(("AVA",)),
+    actions.SetAgent("AVA", "gpt-5", None, enabled=False),
+    actions.SetAgent("AVA", enabled=True),
+    actions.MarkAdvisory("m12", "noise"),
+    actions.MarkAdvisory("m12", None),
     actions.GiveUpMerge("AVA"),
     actions.GiveUpMerge("AVA", settle=True),
 )
@@ -65,6 +70,17 @@ def test_what_a_button_orders_is_what_its_command_means(action: actions.Action) 
         "/budget @AVA usd_per_day -1",
         "/budget @AVA usd_per_day nan",
         "/budget @AVA usd_per_day much",
+        "/agent",
+        "/agent @AVA",
+        "/agent @AVA model",
+        "/agent @AVA on off",
+        "/agent @AVA model a model b",
+        "/agent @AVA fast",
+        "/agent @NOBODY off",
+        "/mark",
+        "/mark m12",
+        "/mark m12 bad",
+        "/mark m12 m13 noise",
         "/abort settle",
     ],
 )
@@ -132,7 +148,11 @@ def test_a_permission_has_its_own_options_and_ends() -> None:
         agent="AVA", title="rm -rf build", tool="Bash", paths=("build",), options=options
     )
     (need,) = permissions([Pending(4, "ab-4", request, 10.0, 40.0)])
-    assert [action.label for action in need.actions] == ["Yes always", "No"]
+    assert need.text == "It asks for permission: rm -rf build in build."
+    runs = replace(request, title="execute a.py", command="npm run\ndeploy `now`")
+    (told,) = permissions([Pending(4, "ab-4", runs, 10.0, 40.0)])
+    assert told.text == "It asks for permission: execute a.py in build: `npm run deploy 'now'`."
+    assert [action.label for action in need.actions] == ["Yes always (as its program keeps it)", "No"]
     assert [action.action.line() for action in need.actions] == ["/allow p4 1", "/deny p4 2"]
     assert (need.id, need.about, need.ends) == ("permission:ab-4", "AVA", 40.0)
     assert commands.parse("/allow p4 1", AGENTS) == actions.Permit("4", "1", allow=True)
@@ -146,7 +166,7 @@ def test_only_who_was_not_heard_for_long_is_silent() -> None:
     assert need.at == 962.0 and need.text == "It has worked for 38 s, and nothing was heard of it for 38 s."
 
 
-def test_who_waits_for_a_person_is_not_silent() -> None:
+async def test_who_waits_for_a_person_is_not_silent() -> None:
     turn = SimpleNamespace(plan=SimpleNamespace(started_at=0.0))
     turns: Any = SimpleNamespace(by_agent={"AVA": turn, "BEN": turn}, log_of=lambda *_: [])
     request = PermissionRequest(agent="AVA", title="rm -rf build")
@@ -154,7 +174,7 @@ def test_who_waits_for_a_person_is_not_silent() -> None:
     settings: Any = SimpleNamespace(current=SimpleNamespace(room=SimpleNamespace(silent_after_s=600.0)))
     nothing: Any = None
     inbox = NeedsInbox(nothing, turns, nothing, asks, settings, clock=lambda: 1000.0)
-    assert [need.id for need in inbox.own()] == ["permission:ab-4", "silent:BEN:0"]
+    assert [need.id for need in await inbox.own(nothing)] == ["permission:ab-4", "silent:BEN:0"]
 
 
 def test_a_text_is_given_where_one_is_taken_and_nowhere_else() -> None:

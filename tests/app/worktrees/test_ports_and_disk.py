@@ -86,6 +86,11 @@ def test_a_file_with_several_names_counts_once_together(tmp_path: Path) -> None:
         actions.StopApp("AVA"),
         actions.SetUp(("AVA",)),
         actions.GiveUpMerge("AVA"),
+        actions.MergeBranch("AVA"),
+        actions.MergeBranch("AVA", squash=True),
+        actions.DiscardWork("AVA"),
+        actions.RestoreWork("AVA"),
+        actions.RestoreWork("AVA", "refs/relay/kept/ava/20261128T080000Z"),
         actions.ShowOutput("AVA"),
     ],
     ids=lambda action: action.line(),
@@ -103,6 +108,11 @@ def test_an_action_is_what_its_line_means(action: actions.Action) -> None:
         ("/app @AVA run stop", "`run`, `stop` or `output`"),
         ("/app @NOBODY run", "no agent"),
         ("/setup", "Say whose worktree"),
+        ("/merge", "Say whose worktree"),
+        ("/merge @AVA @BEN", "one agent at a time"),
+        ("/merge @AVA now", "no agent"),
+        ("/discard", "Say whose worktree"),
+        ("/restore @AVA refs/a refs/b", "by one ref"),
     ],
 )
 def test_a_line_that_says_too_little_is_answered(line: str, said: str) -> None:

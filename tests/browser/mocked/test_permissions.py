@@ -30,6 +30,22 @@ async def test_a_request_is_seen_and_answered_from_anywhere(room: MockRoom, open
     assert room.air.decided == [("ask-1", "no")]
 
 
+async def test_a_request_shows_what_would_run(room: MockRoom, open_page: OpenPage) -> None:
+    """In one line, and as a whole when it is opened."""
+    page = await open_page(size=(390, 844))
+    command = "npm run deploy -- --target production --region eu-central-1 --tag v1.2.3\n" * 3
+    room.air.ask(scenes.request(1, "CODEX", title="execute a.py", tool="execute", command=command))
+    runs = page.get_by_test_id("asks-command").locator("summary")
+    await expect(runs).to_contain_text("npm run deploy")
+    await shot(page, "permission-command-390")
+    one = await runs.bounding_box()
+    await runs.click()
+    whole = await runs.bounding_box()
+    assert one and whole and one["height"] < 40 < whole["height"]
+    assert await runs.evaluate("one => one.scrollWidth <= one.clientWidth")
+    await shot(page, "permission-command-open-390")
+
+
 async def test_its_agent_asks_and_the_inbox_is_not_covered(room: MockRoom, open_page: OpenPage) -> None:
     page = await open_page()
     row = page.get_by_test_id("agent-CODEX")

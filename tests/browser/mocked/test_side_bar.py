@@ -97,19 +97,21 @@ async def test_people_keep_their_colours(room: MockRoom, open_page: OpenPage) ->
 
 
 async def test_ten_agents_are_seen_with_what_they_are_on(room: MockRoom, open_page: OpenPage) -> None:
-    """One whose second line says how its branch stands says on the first what it was asked last."""
-    asked = {"by": "ann", "text": "Add a discount", "number": 1}
+    """One whose second line says how its branch stands says on the first what that branch is about, not what it
+    was asked last."""
+    asked = {"by": "ann", "text": "And what is it?", "number": 2}
     last = {"message_id": "m", "asked": asked, "at": stamp(datetime.now(UTC))}
+    about = {"number": 1, "text": "Add a discount"}
     names = [f"AGENT{at}" for at in range(10)]
     room.agents = [new_agent(name, model="opus", last=last) for name in names]
     for at, name in enumerate(names):
-        room.air.trees.append(new_worktree(name, merges="clean" if at < 3 else "nothing"))
+        room.air.trees.append(new_worktree(name, merges="clean" if at < 3 else "nothing", about=about))
     page = await open_page(size=(1400, 900))
     await expect(page.get_by_test_id("ways-land-AGENT0")).to_be_visible()
-    for name in names:
-        said = page.get_by_test_id(f"last-{name}")
+    for at, name in enumerate(names):
+        said = page.get_by_test_id(f"{'about' if at < 3 else 'last'}-{name}")
         await expect(said).to_have_count(1)
         await expect(said).to_be_in_viewport(ratio=0.9)
-        await expect(said).to_contain_text("Add a discount")
+        await expect(said).to_contain_text("Add a discount" if at < 3 else "And what is it?")
     cut = "all => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)"
     assert await page.locator(".side .with-ways .agent-first + .doing").evaluate_all(cut) == []

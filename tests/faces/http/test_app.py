@@ -15,7 +15,7 @@ import structlog
 
 from relay.faces.http.requests.limits import Limits, Rate
 from relay.model import Fault, Refusal
-from relay.model.actions import Pause
+from relay.model.actions import Pause, SetAgent
 from relay.store.ports import StoreBusy
 from tests.faces.house import House, house
 
@@ -199,6 +199,7 @@ async def test_a_query_that_cannot_be_meant(home: House, path: str) -> None:
         ("PATCH /api/agents/CLAUDE", {"model": None, "enabled": False}, 200, {"success": True}),
         ("PATCH /api/agents/CLAUDE", {"enabled": 1}, 400, ...),
         ("PATCH /api/agents/CLAUDE", {"model": 1}, 400, ...),
+        ("PATCH /api/agents/CLAUDE", {"model": ""}, 400, ...),
         ("PATCH /api/agents/CLAUDE", {}, 400, ...),
         ("PATCH /api/agents/CLAUDE", {"cmd": "rm"}, 400, ...),
         ("POST /api/messages/m1/route", {"agents": ["CLAUDE"]}, 200, {"success": True, "reason": ...}),
@@ -248,7 +249,7 @@ async def test_acts_carry_who_did_them(home: House) -> None:
     await home.ask("PATCH", "/api/agents/CLAUDE", json={"effort": None, "model": "m", "name": "bob"})
     assert home.room.acts == [
         (Pause(()), "ann"),
-        ("set", "CLAUDE", {"model": "m", "effort": None}, "bob"),
+        (SetAgent("CLAUDE", "m", None), "bob"),
     ]
 
 

@@ -62,9 +62,10 @@ async def test_a_persons_answer_reaches_the_agent(front: Front) -> None:
             "agent": "ALPHA",
             "title": "run `npm test`",
             "tool": "execute",
+            "command": "",
             "paths": ["a.py"],
             "options": [
-                {"id": "always-id", "name": "Yes, always", "kind": "allow_always"},
+                {"id": "always-id", "name": "Yes, always (as its program keeps it)", "kind": "allow_always"},
                 {"id": "yes-id", "name": "Yes", "kind": "allow_once"},
                 {"id": "no-id", "name": "No", "kind": "reject_once"},
             ],

@@ -35,6 +35,7 @@ export function givenState(task: Task, jobs: ReadonlyMap<number, Job>): JobState
 /** What a card says under its title: short pieces, the ones that call for somebody marked. `given`: of `givenState`. */
 export function remarks(task: Task, all: readonly Task[], now: number, given: JobState | null = null): { text: string; tone: "" | "warn" | "bad"; tip?: string }[] {
   const said: ReturnType<typeof remarks> = [];
+  if (task.landed) said.push({ text: `landed as ${task.landed.slice(0, 7)}`, tone: "", tip: "The main branch has what was changed for it." });
   if (given === "done") said.push({ text: `${task.assignee} has answered: is it done?`, tone: "warn", tip: "An answer ends no task. Its agent does, or a person." });
   if (given === "pending") said.push({ text: `waits for ${task.assignee}`, tone: "" });
   // Who had it gave it up: why it is open again.
@@ -42,8 +43,7 @@ export function remarks(task: Task, all: readonly Task[], now: number, given: Jo
   const attempts = task.attempts ?? 0;
   const most = task.max_attempts ?? 0;
   if (task.badge === "blocked") {
-    const by = waitsFor(task, all);
-    said.push({ text: by.length ? `waits for ${by.join(", ")}` : task.note || "waits for others", tone: "warn", tip: task.note ?? undefined });
+    said.push({ text: blockedBy(task, all), tone: "warn", tip: task.note ?? undefined });
   }
   if (task.badge === "failed" || task.badge === "dead") {
     const why = task.error_message || task.note;
@@ -59,6 +59,13 @@ export function remarks(task: Task, all: readonly Task[], now: number, given: Jo
     if (task.status === "pending" && due !== null && due > now) said.push({ text: `again in ${span(due - now)}`, tone: "" });
   }
   return said;
+}
+
+/** `waits for t3, t5`: of a blocked task; "" = it is not blocked. */
+export function blockedBy(task: Task, all: readonly Task[]): string {
+  if (task.badge !== "blocked") return "";
+  const by = waitsFor(task, all);
+  return by.length ? `waits for ${by.join(", ")}` : task.note || "waits for others";
 }
 
 /** `t3`, `t5`: what a blocked task still waits for; a failed one says so, and what left the board is none to wait for. */

@@ -2,7 +2,7 @@
 
 import { ApiError } from "../api";
 import { api } from "../api_views";
-import { attempt, toast } from "../ui/bits";
+import { attempt, toast, wentWell } from "../ui/bits";
 
 let last: Promise<unknown> = Promise.resolve();
 export function inTurn<T>(ask: () => Promise<T>): Promise<T> {
@@ -24,6 +24,7 @@ export async function toSome(numbers: readonly number[], action: "give" | "move"
   try {
     // A refusal of the room's is an ApiError too.
     const done = await inTurn(() => api.someTasks(numbers, action, to));
+    wentWell();
     toast(firstLine(done.reason ?? "") || "Done.", done.undo ? { action: { label: "Undo", run: () => void undo(done.undo) } } : {});
     return true;
   } catch (problem) {

@@ -7,8 +7,8 @@ import { healthLine } from "../ui/agents";
 import { Icon } from "../ui/bits";
 import { toSome } from "./doing";
 
-/** `first`: who is chosen at first, "" = whoever is free. */
-export function Give({ numbers, first = "", again = false, given }: { numbers: readonly number[]; first?: string; again?: boolean; given?: () => void }) {
+/** `first`: who is chosen at first, "" = whoever is free. `blocked`: why it cannot be given now. */
+export function Give({ numbers, first = "", again = false, blocked = "", given }: { numbers: readonly number[]; first?: string; again?: boolean; blocked?: string; given?: () => void }) {
   const [to, setTo] = useState(first);
   const [busy, setBusy] = useState(false);
   const give = async (event: Event): Promise<void> => {
@@ -26,9 +26,10 @@ export function Give({ numbers, first = "", again = false, given }: { numbers: r
         {/* People's own sessions, which the room reaches by their programs' hooks. */}
         {visitors.value.flatMap(({ name, sessions }) => sessions.flatMap((each) => (each.alive && each.attached ? <option key={name} value={name}>{name} ({doing(each.attached)})</option> : [])))}
       </select>
-      <button type="submit" class="button small primary" disabled={busy || !numbers.length} data-testid="give">
+      <button type="submit" class="button small primary" disabled={busy || !numbers.length || !!blocked} aria-describedby={blocked ? "give-blocked" : undefined} data-testid="give">
         <Icon name="route" size={14} /> {again ? "Give again" : "Give"}
       </button>
+      {blocked && <span class="muted" id="give-blocked" data-testid="give-blocked">{blocked}</span>}
     </form>
   );
 }

@@ -180,7 +180,7 @@ function One({ conflict }: { conflict: Conflict }) {
     <div class="conflict" data-testid="conflict" data-conflict={conflict.reference} data-state={conflict.state}>
       <div class="conflict-what">
         <h2><Path path={conflict.path} />{conflict.entity && <span class="conflict-entity"> <code>{conflict.entity}</code></span>}</h2>
-        <p>{waits?.text ?? <>{conflict.kind[0]?.toUpperCase()}{conflict.kind.slice(1)}. {conflict.agent}'s work goes into {conflict.into} when somebody has decided.</>}</p>
+        <p>{waits?.text ?? <>{conflict.kind[0]?.toUpperCase()}{conflict.kind.slice(1)}.{!decided && ` ${conflict.agent}'s work goes into ${conflict.into} when somebody has decided.`}</>}</p>
       </div>
       {refused && (
         <p class="problem" role="alert" data-testid="conflict-refused">

@@ -5,7 +5,7 @@ import { ApiError } from "../api";
 import { api } from "../api_views";
 import { landing, loadLanding } from "../state/landing";
 import { setsBack } from "../state/merging";
-import { show } from "../state/view";
+import { show, showReview } from "../state/view";
 import { worktreeFor } from "../state/worktrees";
 import "../style/landing.css";
 import "../style/worktrees.css";
@@ -18,10 +18,15 @@ import type { Planned } from "./types";
 import { testsAnything } from "./words";
 
 /** `before`: what lands before it, and is not set back by it. */
-function Row({ of, before }: { of: Planned; before: readonly Planned[] }) {
+function Row({ of, before, onClose }: { of: Planned; before: readonly Planned[]; onClose: () => void }) {
   const merge = landing.value?.merge_test ? ["the merge test"] : [];
   const tests = [...of.policies, ...merge];
   const verdict = worktreeFor(of.agent)?.verified;
+  const [open, setOpen] = useState(0);
+  useEffect(() => {
+    // What nobody hears of is no reason against landing.
+    if (!of.why && !of.member) api.review(of.agent).then((told) => setOpen(told.comments.filter((one) => one.open).length), () => undefined);
+  }, []);
   return (
     <li class={of.why ? "plan-not" : ""} data-testid="planned" data-agent={of.agent} data-may={!of.why}>
       <p class="plan-head"><Who name={of.agent} /> <code>{of.branch}</code>{of.member && <span class="muted"> at {of.member}</span>}</p>
@@ -29,6 +34,7 @@ function Row({ of, before }: { of: Planned; before: readonly Planned[] }) {
       {of.why ? <p class="plan-why">Not now: <Words text={of.why} />.</p> : tests.length ? <p>What tests it: {tests.join(", ")}.</p> : <p class="plan-untested">It lands as <b>not tested</b>: no policy covers it.</p>}
       {!of.why && setsBack({ into: worktreeFor(of.agent)?.into, collides: of.collides.filter((hit) => !before.some((one) => !one.why && one.agent === hit.agent)) }).map((line) => <p key={line} class="plan-warn" data-testid="plan-sets-back"><Words text={line} /></p>)}
       {!of.why && verdict?.said && <p class="plan-warn" data-testid="plan-tests">{verdict.said}</p>}
+      {open > 0 && <p class="plan-warn" data-testid="plan-open">{open === 1 ? "1 comment is open." : `${open} comments are open.`} <button type="button" class="link" onClick={() => { onClose(); showReview(of.agent); }}>Review</button></p>}
       {!of.why && of.needs_approval && <p>A person has to approve it.</p>}
     </li>
   );
@@ -71,7 +77,7 @@ export function LandDialog({ agents, squash = false, onClose }: { agents: readon
       {!plan && !problem && <p class="muted" role="status">Looking at the branches…</p>}
       {problem && <p class="problem" role="alert"><Words text={problem} /></p>}
       {plan && !plan.length && <p>No agent has work that could land.</p>}
-      {plan && plan.length > 0 && <ul class="land-plan">{plan.map((row, at) => <Row key={row.agent} of={row} before={plan.slice(0, at)} />)}</ul>}
+      {plan && plan.length > 0 && <ul class="land-plan">{plan.map((row, at) => <Row key={row.agent} of={row} before={plan.slice(0, at)} onClose={onClose} />)}</ul>}
       <div class="segments" role="group" aria-label="How it lands">
         <button type="button" aria-pressed={method === "merge"} onClick={() => setMethod("merge")} data-tip="A merge commit with the branch's own commits" data-testid="land-merge">Merge</button>
         <button type="button" aria-pressed={method === "squash"} onClick={() => setMethod("squash")} data-tip="One commit of everything; the branch as it was is kept aside" data-testid="land-squash">Squash</button>

@@ -3,7 +3,8 @@
  *
  * Invariants: a button does what its command does. What is done leaves the list, as the room says, and not before. While the
  * pointer moves over the list or the focus is in it, no card moves by what others do: what is new waits behind a button (what
- * expires stands at the end), and what is settled keeps its place. After a decision the focus is on a card, never on a button.
+ * expires stands at the end), and what is settled keeps its place. Under a pointer that holds for one's own decisions too: a
+ * second click at the same place decides nothing else. After a decision the focus is on a card, never on a button.
  */
 
 import "../style/views.css";
@@ -56,10 +57,13 @@ function keepFocus(card: HTMLElement): () => void {
   const view = card.closest("section")!;
   const at = [...card.parentElement!.children].indexOf(card);
   const had = card.contains(document.activeElement);
+  // Under a pointer nothing moves, so nothing is scrolled to either.
+  const preventScroll = card.matches(":hover");
   return () => {
     if (!had || document.activeElement !== document.body) return;
-    const cards = view.querySelectorAll<HTMLElement>(".needs > li > article");
-    (cards[Math.min(at, cards.length - 1)] ?? view.querySelector("h2"))?.focus();
+    const cards = [...view.querySelectorAll<HTMLElement>(".needs > li > article")];
+    const next = [...cards.slice(at), ...cards.slice(0, at).reverse()].find((one) => !one.classList.contains("need-gone"));
+    (next ?? view.querySelector("h2"))?.focus({ preventScroll });
   };
 }
 
@@ -76,12 +80,14 @@ function onKey(event: KeyboardEvent): void {
   next.focus();
 }
 
-function Card({ need, gone, late, own }: Placed & { own: Set<string> }) {
+function Card({ need, gone, past, late, own }: Placed & { own: Set<string> }) {
   const [busy, setBusy] = useState(false);
   const [asks, setAsks] = useState<NeedAction | null>(null);
   const [refused, setRefused] = useState("");
   const field = useRef<HTMLTextAreaElement>(null);
   const place = useRef<HTMLLIElement>(null);
+  /** Pixels that it took when it was decided: without its form it is smaller, and what stands below would move up. */
+  const [high, setHigh] = useState(0);
   useEffect(() => field.current?.focus(), [asks]);
   const kind = kindOf(need);
   const run = async (action: NeedAction, text = ""): Promise<void> => {
@@ -91,22 +97,25 @@ function Card({ need, gone, late, own }: Placed & { own: Set<string> }) {
     own.add(need.id);
     const { said, done, undo, opens: next } = await actOn(need, action.name, text);
     setBusy(false);
-    own.delete(need.id);
     requestAnimationFrame(backTo);
-    if (!done) return setRefused(said);
+    if (!done) {
+      own.delete(need.id);
+      return setRefused(said);
+    }
+    setHigh(place.current?.offsetHeight ?? 0);
     setAsks(null);
     if (next) await loadConflicts().then(() => follow(next));
-    toast(said.replace(/`/g, "").split("\n")[0]!, undo ? { action: { label: "Undo", run: () => void tell(takeBack(undo)) }, long: true } : {});
+    toast(said.replace(/`/g, "").split("\n")[0]!, undo ? { action: { label: "Undo", run: () => { own.delete(need.id); void tell(takeBack(undo)); } }, long: true } : {});
   };
   const ends = instant(need.ends_at);
   const way = opens(need);
   return (
-    <li ref={place} class={late ? "need-late" : ""}>
+    <li ref={place} class={late ? "need-late" : ""} style={gone && high ? { minHeight: `${high}px` } : undefined}>
       <article class={`need ${gone ? "need-gone" : kind.urgent ? "need-urgent" : ""}`} tabIndex={-1} data-testid={gone ? "need-gone" : "need"} data-need={need.id} data-kind={need.kind} aria-label={`${kind.name}: ${need.about}`} onKeyDown={(event) => { if (event.key === "Enter" && event.target === event.currentTarget && way) void open(need); }}>
         <header>
           <span class="need-kind"><Icon name={kind.icon} size={15} /> {kind.name}</span>
           <h3><About names={need.about} /></h3>
-          <span class="muted need-at" data-tip={full(need.at)}>{gone ? "settled" : ago(need.at, roomNow.value)}</span>
+          <span class="muted need-at" data-tip={full(need.at)}>{gone ? (own.has(need.id) ? "done" : "settled") : ago(need.at, roomNow.value)}</span>
         </header>
         <p class="need-text"><Words text={need.text} /></p>
         {refused && <p class="problem" role="alert"><Words text={refused} /></p>}
@@ -132,7 +141,7 @@ function Card({ need, gone, late, own }: Placed & { own: Set<string> }) {
         ) : (
           <div class="need-acts">
             {need.actions.map((action, i) => (
-              <button key={action.name} type="button" class={`button small ${i === 0 && !kind.urgent ? "primary" : ""}`} disabled={busy || gone} data-tip={action.command} data-testid={`act-${action.name}`} onClick={() => (action.asks ? setAsks(action) : action.name === "output" ? void showOutput(need.ref!) : void run(action))}>
+              <button key={action.name} type="button" class={`button small ${i === 0 && !kind.urgent ? "primary" : ""}`} disabled={busy || gone || past?.has(action.name)} data-tip={action.command} data-testid={`act-${action.name}`} onClick={() => (action.asks ? setAsks(action) : action.name === "output" ? void showOutput(need.ref!) : void run(action))}>
                 {action.label}{action.asks ? "…" : ""}
               </button>
             ))}
@@ -149,10 +158,12 @@ function Card({ need, gone, late, own }: Placed & { own: Set<string> }) {
 const WAY = 400, RESTS = 15_000;
 
 /** The list as it is shown, and what is new and not in it yet, which `bring` takes in. `over`: where the pointer holds the list. */
-function useCalm(all: readonly Need[]): { shown: readonly Placed[]; fresh: number; own: Set<string>; over: Record<string, () => void>; list: { current: HTMLUListElement | null }; bring: () => void } {
+function useCalm(all: readonly Need[]): { shown: readonly Placed[]; fresh: number; own: Set<string>; over: Record<string, (event: PointerEvent) => void>; list: { current: HTMLUListElement | null }; bring: () => void } {
   const [over, setOver] = useState(false);
   const leaves = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
-  const point = (here: boolean): void => {
+  const point = (here: boolean, event: PointerEvent): void => {
+    // A finger leaves with each tap, and comes again to the same place.
+    if (!here && event.pointerType === "touch") return;
     clearTimeout(leaves.current);
     if (here) setOver(true);
     leaves.current = setTimeout(() => setOver(false), here ? RESTS : WAY);
@@ -182,9 +193,10 @@ function useCalm(all: readonly Need[]): { shown: readonly Placed[]; fresh: numbe
     };
   }, []);
   useEffect(later, [all]);
-  const { shown, fresh } = merged(before.current, all, over || inside, own.current);
+  const { shown, fresh } = merged(before.current, all, over ? "pointer" : inside ? "focus" : "", own.current);
   useLayoutEffect(() => {
     before.current = shown;
+    for (const id of own.current) if (!shown.some((one) => one.need.id === id)) own.current.delete(id);
     if (brought.current) list.current?.querySelector<HTMLElement>("article")?.focus();
     brought.current = false;
   });
@@ -195,7 +207,7 @@ function useCalm(all: readonly Need[]): { shown: readonly Placed[]; fresh: numbe
     brought.current = true;
     again((count) => count + 1);
   };
-  return { shown, fresh, own: own.current, over: { onPointerMove: () => point(true), onPointerLeave: () => point(false) }, list, bring };
+  return { shown, fresh, own: own.current, over: { onPointerDown: (event) => point(true, event), onPointerMove: (event) => point(true, event), onPointerLeave: (event) => point(false, event) }, list, bring };
 }
 
 export default function NeedsView() {

@@ -41,27 +41,39 @@ export function opens(need: Need): string {
   return words[need.kind] ?? "Show";
 }
 
-/** A need in the list; `gone`: it is settled, and keeps its place; `late`: it expires, so it came to the end of a list that stands still. */
+/** A need in the list; `gone`: it is settled, and keeps its place; `past`: its actions that are no more, and keep theirs; `late`: it expires, so it came to the end of a list that stands still. */
 export interface Placed {
   need: Need;
   gone: boolean;
+  past?: ReadonlySet<string>;
   late?: boolean;
 }
 
 /** Is it decided without a person when its time is over? A spent budget is only free again then. */
 const expires = (need: Need): boolean => need.ends_at !== null && need.kind !== "budget";
 
+/** The need as it is now, each button where it was: what a second click meets is what the first one met, or nothing. */
+function still({ need: old, late }: Placed, need: Need): Placed {
+  const now = new Map(need.actions.map((action) => [action.name, action]));
+  const past = new Set(old.actions.flatMap(({ name }) => (now.has(name) ? [] : [name])));
+  const added = need.actions.filter(({ name }) => !old.actions.some((action) => action.name === name));
+  return { need: { ...need, actions: [...old.actions.map((action) => now.get(action.name) ?? action), ...added] }, gone: false, past, ...(late && { late }) };
+}
+
 /**
- * What is shown, behind what was shown before. `held`: a person is in the list, so every card keeps its place, and what is new
- * is only counted, but what expires. What the person settles (`own`) leaves at once.
+ * What is shown, behind what was shown before. `held`: a person is in the list, by pointer or by focus, so every card keeps
+ * its place, and what is new is only counted, but what expires. What the person settles (`own`) keeps it under a pointer,
+ * where the next card would meet a second click, and leaves at once where keys decide.
  */
-export function merged(before: readonly Placed[], all: readonly Need[], held: boolean, own: ReadonlySet<string>): { shown: readonly Placed[]; fresh: number } {
+export function merged(before: readonly Placed[], all: readonly Need[], held: "pointer" | "focus" | "", own: ReadonlySet<string>): { shown: readonly Placed[]; fresh: number } {
   const now = new Map(all.map((need) => [need.id, need]));
+  const pointed = held === "pointer";
   const kept = before.flatMap((one): Placed[] => {
     const need = now.get(one.need.id);
-    return need ? [{ ...one, need, gone: false }] : own.has(one.need.id) ? [] : [{ need: one.need, gone: true }];
+    if (need) return [pointed ? still(one, need) : { need, gone: false, ...(one.late && { late: true }) }];
+    return own.has(one.need.id) && !pointed ? [] : [{ need: one.need, gone: true }];
   });
-  if (!held || !kept.some((one) => !one.gone)) return { shown: all.map((need) => ({ need, gone: false })), fresh: 0 };
+  if (!held || !kept.some((one) => !one.gone || (pointed && own.has(one.need.id)))) return { shown: all.map((need) => ({ need, gone: false })), fresh: 0 };
   const there = new Set(kept.map((one) => one.need.id));
   const fresh = all.filter((need) => !there.has(need.id));
   const late = fresh.filter(expires).map((need): Placed => ({ need, gone: false, late: true }));

@@ -3,6 +3,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api_views";
 import { roomNow } from "../state/locks";
+import { loadWorktrees } from "../state/worktrees";
 import { showEntry } from "../state/view";
 import { ago, full } from "../text/format";
 import { tell } from "../ui/bits";
@@ -28,7 +29,7 @@ function Suggestion({ comment, acts }: { comment: SentComment; acts: Acts }) {
   const order = async (undo: boolean): Promise<void> => {
     setBusy(true);
     await tell(api.applySuggestion(review.agent, comment.id, undo));
-    await acts.again();
+    await Promise.all([acts.again(), loadWorktrees()]);
     setBusy(false);
   };
   const why = !review.own ? "This checkout is not one that relay made." : review.working ? `${review.agent} is at work: wait for its turn to end.` : comment.stands === null && !comment.applied ? "Its lines have changed." : "";
@@ -52,7 +53,7 @@ function Suggestion({ comment, acts }: { comment: SentComment; acts: Acts }) {
 }
 
 export function SentCard({ comment, acts }: { comment: SentComment; acts: Acts }) {
-  const outdated = comment.stands === null && !comment.applied;
+  const outdated = comment.stands === null && !comment.applied && !comment.open;
   return (
     <article class={`rv-card ${outdated ? "rv-outdated" : ""}`} data-testid="sent-comment" data-id={comment.id} aria-label={`Comment ${comment.id} of ${comment.by}`}>
       <header>

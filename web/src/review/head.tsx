@@ -1,9 +1,10 @@
 /** What one has to know of a branch before it lands, in one line; every fact as the room, or the side bar, has it. */
 
-import { standing, turnAsked } from "../state/glance";
+import { standing } from "../state/glance";
 import { needs } from "../state/needs";
-import { agents, tasks } from "../state/room";
+import { tasks } from "../state/room";
 import { usage } from "../state/usage";
+import { worktreeFor } from "../state/worktrees";
 import { follow, show, taskOpen } from "../state/view";
 import { ref } from "../text/reference";
 import { said, short } from "../text/usage";
@@ -12,16 +13,18 @@ import { AgentMark } from "../ui/verified";
 
 /** Tasks that are named. */
 const TASKS = 2;
-/** Needs that say what becomes of a branch. */
-const OF_BRANCH: ReadonlySet<string> = new Set(["conflict", "not_landed", "settled"]);
+/** Needs that are about what an agent did or asks, not about the agent itself. */
+const OF_BRANCH: ReadonlySet<string> = new Set(["conflict", "not_landed", "settled", "answered", "question", "approval", "handoff"]);
 
 function About({ agent }: { agent: string }) {
-  const own = tasks.value.filter((task) => task.assignee === agent && task.status !== "done");
-  const last = agents.value.find((one) => one.name === agent)?.last;
+  const about = worktreeFor(agent)?.about;
+  // Of its tasks, the one that it was given with that message, or took; where nobody knows what the branch is about, all.
+  const own = tasks.value.filter((task) => task.assignee === agent && task.status !== "done" && (!about || task.title === about.text || task.given?.some((one) => one.number === about.number)));
   if (own.length)
     return <>{own.slice(0, TASKS).map((task) => <button key={task.number} type="button" class="link" data-testid="review-task" onClick={() => (taskOpen.value = task.number)}>{ref("t", task.number)} {task.title}</button>)}{own.length > TASKS && <span>and {own.length - TASKS} more</span>}</>;
-  if (!last) return null;
-  return <button type="button" class="link" data-testid="review-task" onClick={() => void follow(ref("m", last.number))}>{ref("m", last.number)} {turnAsked(last.message_id, last.asked)}</button>;
+  if (!about) return null;
+  if (!about.number) return <span data-testid="review-task">{about.text}</span>;
+  return <button type="button" class="link" data-testid="review-task" onClick={() => void follow(ref("m", about.number))}>{ref("m", about.number)} {about.text}</button>;
 }
 
 export function BranchLine({ agent }: { agent: string }) {

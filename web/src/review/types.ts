@@ -43,6 +43,8 @@ export interface SentComment extends Lines {
   stands: number | null;
   /** The commit by which its suggestion was applied. */
   applied: string | null;
+  /** Its lines stand, and what it suggests is not applied; of a branch that has landed: so it was then. */
+  open: boolean;
 }
 
 /** A comment that is not sent yet. */

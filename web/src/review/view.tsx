@@ -196,7 +196,9 @@ function Reader({ review, again, change }: Acts & { change: (next: Review) => vo
 }
 
 /** What of a branch that has nothing more landed last. */
-function Landed({ agent, of }: { agent: string; of: NonNullable<Review["landed"]> }) {
+function Landed({ of, acts }: { of: NonNullable<Review["landed"]>; acts: Acts }) {
+  const { agent, comments } = acts.review;
+  const open = comments.filter((one) => one.open);
   return (
     <div class="diff rv rv-landed" data-testid="review-landed">
       <div class="diff-files">
@@ -204,6 +206,7 @@ function Landed({ agent, of }: { agent: string; of: NonNullable<Review["landed"]
           <h2><Icon name="landing" size={16} /> {agent}'s branch has landed</h2>
           <p>{of.method === "squash" ? "As one commit on" : "On"} {of.into}, <time dateTime={of.at} data-tip={full(of.at)}>{moment(of.at, Date.now())}</time>, as {of.by} asked: commit <code data-testid="landed-commit">{of.commit.slice(0, 9)}</code>, {counted(of.files, "file")}. Nothing was changed since.</p>
         </div>
+        {open.length > 0 && <section class="rv-elsewhere" data-testid="landed-open"><h3>{open.length === 1 ? "It landed; this comment was open" : "It landed; these comments were open"}</h3>{open.map((one) => <div key={one.id}><code>{one.path}</code><SentCard comment={one} acts={acts} /></div>)}</section>}
         {of.truncated && <p class="diff-note diff-note-warn">The difference is longer than the room sends.</p>}
         <DiffFiles text={of.diff} />
       </div>
@@ -279,11 +282,11 @@ export default function ReviewView() {
         )}
         {review && review.files.length > 0 && <BranchLine agent={review.agent} />}
       </header>
-      {review && review.files.length > 0 && <BranchNotes agent={review.agent} settled={review.settled} />}
+      {review && <BranchNotes agent={review.agent} settled={review.settled} />}
       {problem && <p class="problem rv-problem" role="alert"><Words text={problem} /></p>}
       {!agent && <div class="empty"><h2>Whose branch?</h2><p>{names.length ? "Choose an agent above." : "No agent has a worktree here."}</p></div>}
       {agent && !review && !problem && <p class="diff-note" role="status">Reading the branch…</p>}
-      {review && !review.files.length && (review.landed ? <Landed agent={review.agent} of={review.landed} /> : <div class="empty" data-testid="review-empty"><h2>{review.agent} has changed nothing</h2><p>Its branch is as the main branch was when it began.</p></div>)}
+      {review && !review.files.length && (review.landed ? <Landed of={review.landed} acts={{ review, again: read }} /> : <div class="empty" data-testid="review-empty"><h2>{review.agent} has changed nothing</h2><p>Its branch is as the main branch was when it began.</p></div>)}
       {review && review.files.length > 0 && <Reader key={review.agent} review={review} again={read} change={setReview} />}
       {agent && (asking === "land" || asking === "squash") && <LandDialog agents={[agent]} squash={asking === "squash"} onClose={() => { setAsking(""); void read(); }} />}
       {tree && asking === "discard" && <DiscardDialog tree={tree} onClose={() => { setAsking(""); void read(); }} />}

@@ -2,7 +2,7 @@
 
 import { computed } from "@preact/signals";
 import type { Agent, Need } from "../types";
-import type { Verdict, Worktree } from "../worktree_types";
+import type { About, Verdict, Worktree } from "../worktree_types";
 import { warningsOf } from "./airspace";
 import { isOver } from "../landing/over";
 import { entryOfAgent, newest } from "./landing";
@@ -28,6 +28,9 @@ export function taskLine(agent: Agent): string {
   const own = tasks.value.find((task) => task.assignee === agent.name && task.status !== "done" && task.given?.at(-1)?.message !== agent.last?.message_id);
   return own ? `Has ${ref("t", own.number)}: ${own.title}` : "";
 }
+
+/** What its branch is about, as the room names it in git; null: it changes nothing, or nobody knows. */
+export const aboutOf = (name: string): About | null => (standing(name) && worktreeFor(name)?.about) || null;
 
 /** What of the inbox is about an agent; undefined: nothing. */
 export const waitsFor = (name: string): Need | undefined => needs.value.find((need) => need.about.split(" and ").includes(name));

@@ -5,7 +5,7 @@ import { agents, dispatcher, now } from "../state/room";
 import { agentPanel, show } from "../state/view";
 import { asksYou, instant, lasting, moment } from "../text/format";
 import type { Agent, DispatcherState } from "../types";
-import { readyToLand, standing, taskLine, turnAsked } from "../state/glance";
+import { aboutOf, readyToLand, standing, taskLine } from "../state/glance";
 import { hued } from "./bits";
 import { BranchWays, Cost, Doing, NeedsMark } from "./doing";
 
@@ -60,10 +60,11 @@ export function Dot({ state }: { state: Health }) {
   return <i class={`dot dot-${state}`} aria-hidden="true" />;
 }
 
-/** How it is, on the first line. Of many, what a ready one did last where the second line says how its branch stands. */
+/** How it is, on the first line. Of many, what a ready one's branch is about, where the second line says how that stands. */
 function FirstLine({ agent, state, many }: { agent: Agent; state: Health; many: boolean }) {
   if (state !== "ready") return <span class="agent-line">{healthLine(agent, now.value, true)}</span>;
-  if (many && agent.last && standing(agent.name)) return <span class="agent-line agent-task" data-testid={`last-${agent.name}`}>{turnAsked(agent.last.message_id, agent.last.asked)}</span>;
+  const about = many && aboutOf(agent.name);
+  if (about) return <span class="agent-line agent-task" data-testid={`about-${agent.name}`}>{about.text}</span>;
   return <span class="agent-line">{agent.member ? `at ${agent.member}` : (agent.model ?? (agent.kind === "steward" ? "steward" : ""))}</span>;
 }
 

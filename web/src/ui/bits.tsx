@@ -132,10 +132,16 @@ function dismiss(id: number): void {
   toasts.value = toasts.value.filter((t) => t.id !== id);
 }
 
+/** Something went well: a refusal from before may not be true any more. */
+export function wentWell(): void {
+  if (toasts.value.some((t) => t.tone === "problem")) toasts.value = toasts.value.filter((t) => t.tone !== "problem");
+}
+
 /** Runs a request; what goes wrong is told with what to do. True when it went well. */
 export async function attempt(work: Promise<unknown>): Promise<boolean> {
   try {
     await work;
+    wentWell();
     return true;
   } catch (problem) {
     if (!(problem instanceof ApiError)) throw problem;
@@ -150,9 +156,13 @@ export async function tell(work: Promise<{ reason?: string }>): Promise<void> {
   if (await attempt(work.then((done) => (said = done.reason ?? "")))) toast(said.replace(/`/g, "") || "Done.");
 }
 
-/** Answers of buttons. They have a place of their own below the view, and cover nothing; `said` reads them out. */
-export function Toasts() {
-  return (
+/** The layers that are open, the topmost last. */
+const layers = signal<readonly object[]>([]);
+
+/** Answers of buttons. They have a place of their own below the view, or in the layer that lies over it, and cover nothing;
+ *  `said` reads them out. */
+export function Toasts({ layer }: { layer?: object }) {
+  return layers.value.at(-1) !== layer ? null : (
     <div class="toasts" role="region" aria-label="Answers">
       {toasts.value.map((t) => (
         <div key={t.id} class={`toast toast-${t.tone}`} data-testid="toast">
@@ -237,11 +247,16 @@ export function Tooltip() {
 /** A modal layer: Escape and a click beside it close it; the focus goes in and comes back. */
 export function Layer(props: { label: string; class?: string; onClose?: () => void; children: ComponentChildren; testid?: string; scrolls?: boolean }) {
   const dialog = useRef<HTMLDialogElement>(null);
+  const me = useRef({}).current;
   // With the layout: after the paint, a key pressed in between would miss the dialog.
   useLayoutEffect(() => {
     const element = dialog.current!;
     element.showModal();
-    return () => element.close();
+    layers.value = [...layers.value, me];
+    return () => {
+      layers.value = layers.value.filter((one) => one !== me);
+      element.close();
+    };
   }, []);
   return (
     <dialog
@@ -259,6 +274,7 @@ export function Layer(props: { label: string; class?: string; onClose?: () => vo
     >
       {/* What is only read is scrolled by keys too. */}
       <div class="layer-body" tabIndex={props.scrolls ? 0 : undefined}>{props.children}</div>
+      <Toasts layer={me} />
     </dialog>
   );
 }

@@ -16,8 +16,8 @@ export function DiscardDialog({ tree, onClose }: { tree: Worktree; onClose: () =
   const discard = async (): Promise<void> => {
     setBusy(true);
     const went = await attempt(api.discard(tree.agent).then((told) => toast(told.reason ?? "", { action: { label: "Bring it back", run: () => void bringBack(told.kept) }, long: true })));
+    await loadWorktrees();
     setBusy(false);
-    void loadWorktrees();
     if (went) onClose();
   };
   return (

@@ -1,7 +1,7 @@
 /** One agent in a line or two: what it does, how its branch stands, what it cost today. */
 
 import "../style/glance.css";
-import { standing, taskLine, toolOf, turnAsked, waitsFor } from "../state/glance";
+import { aboutOf, standing, taskLine, toolOf, turnAsked, waitsFor } from "../state/glance";
 import { now } from "../state/room";
 import { usage } from "../state/usage";
 import { agentPanel, landingOf, phone, showReview } from "../state/view";
@@ -49,9 +49,11 @@ export function Doing({ agent, many = false }: { agent: Agent; many?: boolean })
   );
 }
 
-/** What an agent that waits for work did last, in its person's words. */
+/** What the branch of an agent that waits for work is about; where it changes nothing, what it did last, in its person's words. */
 export function Last({ agent }: { agent: Agent }) {
   const last = agent.last;
+  const about = aboutOf(agent.name);
+  if (about) return <span class="doing doing-last" data-testid={`about-${agent.name}`} data-tip={about.text}>{about.text}</span>;
   if (!last) return null;
   const asked = turnAsked(last.message_id, last.asked);
   return (

@@ -56,6 +56,7 @@ export function PermissionCard({ request, named = true }: { request: PermissionR
           {left !== null && <time class={left < URGENT ? "urgent" : ""} data-tip="Then it is denied">{lasting(left)}</time>}
         </header>
         {request.tool && request.tool !== request.title && <p class="muted small">{request.tool}</p>}
+        {request.command && <details class="asks-command" data-testid="asks-command"><summary data-tip="Show or cut it"><code>{request.command}</code></summary></details>}
         {request.paths.length > 0 && (
           <ul class="asks-paths">
             {request.paths.slice(0, 6).map((path) => <li key={path}><code>{path}</code></li>)}

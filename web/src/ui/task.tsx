@@ -8,7 +8,7 @@ import { inTurn } from "../board/doing";
 import { Editable } from "../board/editable";
 import { Give } from "../board/give";
 import { Work } from "../board/work";
-import { BADGES, givenState, remarks } from "../board/cards";
+import { BADGES, blockedBy, givenState, remarks } from "../board/cards";
 import { roomNow } from "../state/locks";
 import { put } from "../state/landing";
 import { jobs, tasks } from "../state/room";
@@ -121,7 +121,7 @@ function GiveIt({ task }: { task: Task }) {
   }, []);
   const last = task.given?.at(-1);
   const has = task.status === "in_progress" && last !== undefined && last.agent === task.assignee;
-  return <div class="give-it" ref={box} data-testid="give-it"><Give numbers={[task.number]} first={has ? last.agent : ""} again={has} /></div>;
+  return <div class="give-it" ref={box} data-testid="give-it"><Give numbers={[task.number]} first={has ? last.agent : ""} again={has} blocked={blockedBy(task, tasks.value)} /></div>;
 }
 
 export default function TaskPanel() {
@@ -131,7 +131,7 @@ export default function TaskPanel() {
   const live = tasks.value.find((task) => task.number === number);
   const asked = new Set((live?.given ?? []).map((one) => one.message));
   const states = [...jobs.value.values()].filter((job) => asked.has(job.message_id)).map((job) => job.state).join();
-  const seen = `${live?.updated_at} ${live?.status} ${live?.attempts} ${states}`;
+  const seen = `${live?.updated_at} ${live?.status} ${live?.attempts} ${live?.landed} ${states}`;
   useEffect(() => {
     if (number === null) return;
     let gone = false;
@@ -190,7 +190,7 @@ export default function TaskPanel() {
               {whole.history.map((event) => (
                 <li key={event.id}>
                   <time dateTime={event.at} data-tip={full(event.at)}>{ago(event.at, roomNow.value)}</time>
-                  <span>{event.by ? <><Who name={event.by} /> </> : null}{(event.by && DID[event.change]) || event.change.replace(/_/g, " ")}{event.note && <small>{event.note}</small>}</span>
+                  <span>{event.by ? <><Who name={event.by} /> </> : null}{event.by && event.to ? <>gave it to <Who name={event.to} /></> : (event.by && DID[event.change]) || event.change.replace(/_/g, " ")}{event.note && <small>{event.note}</small>}</span>
                 </li>
               ))}
             </ol>

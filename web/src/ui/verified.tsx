@@ -60,9 +60,10 @@ export function AgentMark({ name }: { name: string }) {
   return one ? <VerificationMark of={one} /> : null;
 }
 
-/** Of a task: while an agent has it, that of the agent's work as it stands, as in Worktrees; else the newest of the task. */
-export function TaskMark({ task }: { task: Pick<Task, "id" | "status" | "assignee"> }) {
-  const open = task.status === "in_progress" && task.assignee ? task.assignee : "";
+/** Of a task: while an agent has it and it has not landed, that of the agent's work as it stands, as in Worktrees; else the
+ *  newest of the task. */
+export function TaskMark({ task }: { task: Pick<Task, "id" | "status" | "assignee" | "landed"> }) {
+  const open = task.status === "in_progress" && !task.landed && task.assignee ? task.assignee : "";
   const one = (open && worktreeFor(open)?.files ? verdictOf(open) : null) ?? newest.value.tasks.get(task.id);
   return one ? <VerificationMark of={one} /> : null;
 }

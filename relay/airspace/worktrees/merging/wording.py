@@ -6,11 +6,13 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from relay.base.terminal_text import flat as one_line
 from relay.git.merge_state import UnsettledFile, located
 from relay.git.trial_merge import JoinedFile
+from relay.model import references
 
 #: Files that one line names before it only counts.
 MOST_FILES = 3
@@ -97,3 +99,8 @@ def taken_in(branch: str, joined: Sequence[JoinedFile] = ()) -> str:
 def flat(text: str) -> str:
     """On one line, without backticks."""
     return one_line(text.replace("`", "'"))
+
+
+def about_said(about: Mapping[str, Any]) -> str:
+    """What a branch is about, of its row: "Round the totals (m3)"."""
+    return str(about["text"]) + (f" ({references.message(about['number'])})" if about["number"] else "")

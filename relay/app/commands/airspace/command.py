@@ -8,9 +8,11 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
+from urllib.parse import quote, urlencode
 
 from relay.access.git_person import git_person
 from relay.app.runtime.daemon_requests import asked
@@ -18,6 +20,7 @@ from relay.base.terminal_text import fail, indented, safe
 from relay.config.loading import load_for_command
 from relay.config.locate import add_config_option
 from relay.config.settings import Settings
+from relay.model.orders.needs import MARKS
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -29,7 +32,7 @@ def main(words: list[str]) -> int:
     commands = parser.add_subparsers(metavar="COMMAND", help="without one: who is near whom now")
     decisions = [_add_decision(commands, *word) for word in _DECISIONS]
     measuring = [_add_measuring(commands, name, given=name in words) for name in _MEASURING]
-    for made in (*measuring, _add_intent(commands), *decisions):
+    for made in (*measuring, _add_intent(commands), _add_mark(commands), *decisions):
         # Every command takes it; these two need no room, and so no configuration.
         if not any(action.dest == "config" for action in made._actions):
             made.add_argument("--config", help=argparse.SUPPRESS)
@@ -61,6 +64,17 @@ def _add_intent(commands: Any) -> argparse.ArgumentParser:
     named = os.environ.get("RELAY_AGENT_ID")
     made.add_argument("--agent", default=named, help="whose intent (else RELAY_AGENT_ID)")
     return _of_room(made, _intent)
+
+
+def _add_mark(commands: Any) -> argparse.ArgumentParser:
+    text = "Say whether an advisory was of use."
+    made: argparse.ArgumentParser = commands.add_parser("mark", help=text, description=text)
+    made.add_argument(
+        "advisory", metavar="MESSAGE", help="the room's message that tells of it, as m12; or its id"
+    )
+    made.add_argument("mark", choices=[*MARKS, "none"], help="none: take it back")
+    made.add_argument("--name", help="your name in the room (the one that git has for you)")
+    return _of_room(made, _mark)
 
 
 #: What a person decides where agents collide; each is a command of the room too.
@@ -99,6 +113,22 @@ def _decide(args: argparse.Namespace, action: str) -> int:
     return _post_and_print(settings, "/decide", body, args.json, lambda answer: str(answer["reason"]), name)
 
 
+def _mark(args: argparse.Namespace) -> int:
+    """As `/mark` in the room."""
+    settings, id = load_for_command(args.config), args.advisory
+    if re.fullmatch(r"[mM#]?[0-9]+", id):
+        query = urlencode({"around": f"#{id.lstrip('mM#')}", "limit": 1})
+        page = asked(settings, f"/api/transcript?{query}", as_json=args.json)
+        id = next(
+            (entry["meta"]["advisory"] for entry in page["entries"] if "advisory" in entry["meta"]), "-"
+        )
+    name = args.name or git_person(settings.repo, settings.agent_names)
+    body = {"mark": None if args.mark == "none" else args.mark}
+    path = f"/advisories/{quote(id, safe='')}/mark"
+    said = f"The advisory is marked: {args.mark}."
+    return _post_and_print(settings, path, body, args.json, lambda _: said, name)
+
+
 def _post_and_print(
     settings: Settings,
     path: str,
@@ -109,7 +139,7 @@ def _post_and_print(
 ) -> int:
     """Send it to the room (`body` None: only ask; `person`: who decides it), and print what it answers."""
     answer = asked(settings, f"/api/airspace{path}", person=person, body=body, as_json=as_json)
-    success = answer.get("success", body is None)
+    success = answer.get("success", "error" not in answer)
     if as_json:
         print(json.dumps(answer))
     elif not success:

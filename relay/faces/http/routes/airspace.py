@@ -17,11 +17,11 @@ from relay.faces.http.requests.middleware import CREDENTIAL
 from relay.faces.http.requests.parsing import Body, Query, bad
 from relay.faces.http.requests.reader import SPEAKER, RequestReader, only_person
 from relay.model import SESSION_ID, Fault, Refusal
-from relay.model.actions import Action, DeclareIntent, GoFirst, Stop, TakeMain
+from relay.model.actions import Action, DeclareIntent, GoFirst, MarkAdvisory, Stop, TakeMain
+from relay.model.orders.needs import MARKS
 from relay.room.parsing.commands import intent_paths
 from relay.room.person_actions import PersonActions
 
-_MARKS = ("useful", "noise")
 #: A person's decisions where agents collide. Each is a command of the room with the same name.
 _DECISIONS: dict[str, Callable[[str], Action]] = {
     "first": GoFirst,
@@ -73,11 +73,11 @@ class AirspaceRoutes:
         if "mark" not in body:
             raise bad("mark is missing.", 'Send {"mark": "useful"}, "noise" or null.')
         mark = body.maybe_text("mark")
-        if mark is not None and mark not in _MARKS:
+        if mark is not None and mark not in MARKS:
             raise bad(f"mark is {mark[:40]!r}.", "It is useful, noise or null.")
-        advisory = await self._airspace.mark(
-            request.match_info["advisory"], mark, by=self._reader.speaker(request, body)
-        )
+        action = MarkAdvisory(request.match_info["advisory"], mark)
+        by = self._reader.speaker(request, body)
+        advisory = await self._airspace.mark(action.advisory, action.mark, by=by)
         if advisory is None:
             raise Refusal(
                 "There is no advisory with that id.",

@@ -21,7 +21,7 @@ from relay.faces.http.requests.reader import RequestReader
 from relay.faces.http.routes.operations import caller_of, session_of
 from relay.faces.services import Services
 from relay.model import TASK_STATUSES, Fault, Message, Refusal
-from relay.model.actions import Action, Cancel, EditTasks, Field, Pause, Resume, TryNow, Undo
+from relay.model.actions import Action, Cancel, EditTasks, Field, Pause, Resume, SetAgent, TryNow, Undo
 from relay.model.messages import check_client_id
 from relay.model.orders.board import NOTHING
 from relay.model.references import Thing
@@ -218,13 +218,16 @@ class RoomRoutes:
     async def set_agent(self, request: web.Request) -> web.Response:
         body = await self._reader.body(request, "model", "effort", "enabled")
         # null is said on purpose here: it takes the key out of the configuration.
-        changes: Json = {field: body.maybe_text(field) for field in ("model", "effort") if field in body}
-        if "enabled" in body:
-            changes["enabled"] = body.flag("enabled")
-        if not changes:
+        texts = {field: body.maybe_text(field) for field in ("model", "effort") if field in body}
+        for field, text in texts.items():
+            if text == "":
+                raise bad(f"{field} is empty.", "Send null for the one that its program takes.")
+        enabled = body.flag("enabled") if "enabled" in body else None
+        action = SetAgent(request.match_info["agent"], **texts, enabled=enabled)
+        if not action.changes:
             raise bad("There is nothing to change.", "Send model, effort or enabled.")
         by = self._reader.speaker(request, body)
-        return answer(await self._room.actions.set_agent(request.match_info["agent"], changes, by=by))
+        return answer(await self._room.actions.set_agent(action, by=by))
 
     async def create_task(self, request: web.Request) -> web.Response:
         body = await self._reader.body(request, "title", "description")

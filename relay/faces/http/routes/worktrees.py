@@ -16,8 +16,9 @@ from relay.airspace.worktrees.merging.proposal import MergeOptions
 from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.parsing import Body, Query, bad
 from relay.faces.http.requests.reader import RequestReader
-from relay.faces.worktrees import WorktreesService
+from relay.faces.worktrees import WorktreesService, ordered
 from relay.model import Fault, Refusal
+from relay.model.actions import DiscardWork, GiveUpMerge, MergeBranch, OnBranch, RestoreWork, TakeBackMerge
 
 METHODS = ("merge", "squash")
 
@@ -67,27 +68,24 @@ class WorktreeRoutes:
         agent, by, body = await self._order(request, "method", "message", "head", "joined", "untested")
         text, head, joined = (body.maybe_text(field) or "" for field in ("message", "head", "joined"))
         untested = "untested" in body and body.flag("untested")
-        options = MergeOptions(is_squash(body.maybe_text("method")), text, head, joined, untested)
-        return await self._act(lambda actions: actions.merge(agent, by, options))
+        squash = is_squash(body.maybe_text("method"))
+        return await self._ordered(MergeBranch(agent, squash, text, head, joined, untested), by)
 
     async def discard(self, request: web.Request) -> web.Response:
         agent, by, _ = await self._order(request)
-        return await self._act(lambda actions: actions.discard(agent, by))
+        return await self._ordered(DiscardWork(agent), by)
 
     async def restore(self, request: web.Request) -> web.Response:
         agent, by, body = await self._order(request, "kept")
-        ref = body.maybe_text("kept") or ""
-        return await self._act(lambda actions: actions.restore(agent, by, ref))
+        return await self._ordered(RestoreWork(agent, body.maybe_text("kept") or None), by)
 
     async def take_back(self, request: web.Request) -> web.Response:
         agent, by, body = await self._order(request, "commit")
-        commit = body.text("commit")
-        return await self._act(lambda actions: actions.take_back(agent, by, commit))
+        return await self._ordered(TakeBackMerge(agent, body.text("commit")), by)
 
     async def abort(self, request: web.Request) -> web.Response:
         agent, by, body = await self._order(request, "settle")
-        settle = "settle" in body and body.flag("settle")
-        return await self._act(lambda actions: actions.abort(agent, by, settle=settle))
+        return await self._ordered(GiveUpMerge(agent, "settle" in body and body.flag("settle")), by)
 
     async def remove(self, request: web.Request) -> web.Response:
         agent, by, _ = await self._order(request)
@@ -98,6 +96,9 @@ class WorktreeRoutes:
         body = await self._reader.body(request, *fields, optional=True)
         by = self._reader.speaker(request, body)
         return self._agent(request, request.path.rpartition("/")[2]), by, body
+
+    async def _ordered(self, action: OnBranch, by: str) -> web.Response:
+        return await self._act(lambda actions: ordered(actions, action, by))
 
     async def _act(self, act: Callable[[WorktreeActions], Awaitable[dict[str, Any]]]) -> web.Response:
         try:

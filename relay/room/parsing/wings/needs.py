@@ -1,4 +1,4 @@
-"""`/inbox`, `/since`, `/later` and `/budget`: from what a person types to an action.
+"""`/inbox`, `/since`, `/later`, `/budget`, `/agent` and `/mark`: from what a person types to an action.
 
 Pure.
 """
@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from relay.model import actions, references
 from relay.model.actions import Action
+from relay.model.orders.needs import MARKS, UNSET
 from relay.room.parsing.arguments import Command, WrongArguments, agents_of, shown
 
 #: What a budget limits, by the key of the configuration.
@@ -62,7 +64,55 @@ def budget(rest: str, agents: Sequence[str]) -> Action:
     return actions.RaiseBudget(chosen[0], words[1], limit)
 
 
+def agent(rest: str, agents: Sequence[str]) -> Action:
+    """`@AGENT`, then `on`, `off`, `model NAME` and `effort LEVEL` in any order. Raises WrongArguments."""
+    name, *words = rest.split() or [""]
+    chosen = agents_of(name, agents)
+    if len(chosen) != 1:
+        raise WrongArguments("Say which agent, one at a time.")
+    found: dict[str, Any] = {}
+    while words:
+        word = words.pop(0)
+        key, value = "enabled" if word.lower() in ("on", "off") else word.lower(), word.lower() == "on"
+        if key not in ("enabled", "model", "effort"):
+            raise WrongArguments(f"`{shown(word)}` is not `on`, `off`, `model NAME` or `effort LEVEL`.")
+        if key in found:
+            raise WrongArguments(f"Say `{shown(word)}` once.")
+        if key == "enabled":
+            found[key] = value
+        elif words:
+            given = words.pop(0)
+            found[key] = None if given.lower() == UNSET else given
+        else:
+            raise WrongArguments(f"Say which {key}; `{UNSET}`: the one that its program takes.")
+    if not found:
+        raise WrongArguments("Say what to set: `on`, `off`, `model NAME` or `effort LEVEL`.")
+    return actions.SetAgent(chosen[0], **found)
+
+
+def mark(rest: str, _agents: Sequence[str]) -> Action:
+    """Raises WrongArguments."""
+    words = rest.split()
+    said = words[-1].lower().rstrip(".!") if words else ""
+    if len(words) != 2 or said not in (*MARKS, "none"):
+        raise WrongArguments("Say which advisory, and `useful`, `noise` or `none`.")
+    return actions.MarkAdvisory(words[0], None if said == "none" else said)
+
+
 COMMANDS = (
+    Command(
+        "/mark m<number> useful | noise | none",
+        "say whether an advisory was of use: that of the message; `none` takes it back",
+        "/mark m12 noise",
+        mark,
+    ),
+    Command(
+        "/agent @AGENT on | off | model NAME | effort LEVEL",
+        "give an agent work or none, or set its model or effort, in config.json; `default` as a NAME or LEVEL: what "
+        "its program takes by itself",
+        "/agent @CODEX model gpt-5",
+        agent,
+    ),
     Command("/inbox", "what needs you, with what you can do about it", "/inbox", inbox),
     Command(
         "/since [m<number>]",

@@ -1,4 +1,4 @@
-"""`/app`, `/setup`, `/abort` and `/takeback`: from what a person types to an action.
+"""The commands of the worktrees and of their branches: from what a person types to an action.
 
 Pure.
 """
@@ -58,6 +58,26 @@ def _of_one(make: Callable[[str], Action]) -> Callable[[str, Sequence[str]], Act
     return parse
 
 
+def merge(rest: str, agents: Sequence[str]) -> Action:
+    """Raises WrongArguments."""
+    words = rest.split()
+    squash = len(words) > 1 and words[-1].lower().rstrip(".!") == "squash"
+    merged = _of_one(actions.MergeBranch)(" ".join(words[:-1] if squash else words), agents)
+    assert isinstance(merged, actions.MergeBranch)
+    return replace(merged, squash=squash)
+
+
+def restore(rest: str, agents: Sequence[str]) -> Action:
+    """Raises WrongArguments."""
+    words = rest.split()
+    refs = [word for word in words if word.startswith("refs/")]
+    if len(refs) > 1:
+        raise WrongArguments("Say which work to bring back by one ref, or by none for the latest.")
+    restored = _of_one(actions.RestoreWork)(" ".join(word for word in words if word not in refs), agents)
+    assert isinstance(restored, actions.RestoreWork)
+    return replace(restored, kept=refs[0] if refs else None)
+
+
 def abort(rest: str, agents: Sequence[str]) -> Action:
     """Raises WrongArguments."""
     words = rest.split()
@@ -83,6 +103,24 @@ COMMANDS = (
         app,
     ),
     Command("/setup @AGENT...", "run the setup of these agents' worktrees again", "/setup @CODEX", set_up),
+    Command(
+        "/merge @AGENT [squash]",
+        "merge an agent's branch into the main branch at once, without the landing queue; `squash`: as one commit",
+        "/merge @CODEX squash",
+        merge,
+    ),
+    Command(
+        "/discard @AGENT",
+        "take an agent's work off its branch; a ref keeps it",
+        "/discard @CODEX",
+        _of_one(actions.DiscardWork),
+    ),
+    Command(
+        "/restore @AGENT [REF]",
+        "bring back what was discarded of an agent's work: the latest, or what the ref keeps",
+        "/restore @CODEX",
+        restore,
+    ),
     Command(
         "/abort @AGENT [settle]",
         "give up the merge of the main branch that relay began in an agent's worktree; its files are kept; `settle`: "

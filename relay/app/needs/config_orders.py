@@ -1,20 +1,23 @@
-"""`/budget`: what an agent may spend, written into the configuration."""
+"""`/budget` and `/agent`: what people write into the configuration from the room."""
 
 from __future__ import annotations
 
 from relay.model import AgentConfig, Fault, Refusal
-from relay.model.actions import RaiseBudget
+from relay.model.actions import RaiseBudget, SetAgent
 from relay.room.dispatch.permissions import code_span
 
 
-class BudgetOrders:
-    """`relay.model.ports.Timeline`, of budgets. Twice the same limit is the same file."""
+class ConfigOrders:
+    """`relay.model.ports.Timeline`, of the configuration. Twice the same order is the same file."""
 
     def __init__(self, config: AgentConfig) -> None:
         self._config = config
 
-    async def carry_out(self, action: RaiseBudget, *, by: str, source_key: str) -> str:
+    async def carry_out(self, action: RaiseBudget | SetAgent, *, by: str, source_key: str) -> str:
         """Raises Refusal."""
+        if isinstance(action, SetAgent):
+            await self._config.set_agent(action.agent, action.changes)
+            return action.said(by)
         limit: float = action.limit
         if action.what != "usd_per_day":
             if limit != int(limit):

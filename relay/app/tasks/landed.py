@@ -1,0 +1,72 @@
+"""Whether the work for a task is in the main branch.
+
+Invariant: the inbox, the board, the task's dialog, `/task t3` and `relay work show` say it by this one function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from relay.airspace.worktrees.lifecycle import CHANGED, DISCARDED, MERGED, RESTORED, TAKEN_BACK
+from relay.base.durations import parse_iso
+from relay.log import events
+from relay.log.encoding import dumps
+from relay.log.events import Event
+from relay.model import BoardTask
+from relay.room.journal.ledger import Q
+from relay.room.journal.values import Job, JobState, message_of_row
+from relay.store.ports import Tx
+
+#: Tasks that are looked at, those given last; jobs of a message.
+MOST_TASKS, MOST_JOBS = 100, 10
+
+
+class Landing(NamedTuple):
+    """`commit`: the merge; `at`: when, in Unix seconds."""
+
+    commit: str
+    at: float
+
+
+async def landed(tx: Tx, tasks: Sequence[BoardTask]) -> Mapping[str, Landing]:
+    """By the id of a task, the merge that brought what its last agent changed for it into the main branch. Not in it:
+    a task that nobody was given or changed anything for, and one whose work did not land or was taken back."""
+    last = sorted((task for task in tasks if task.given), key=lambda task: task.given[-1][1])[-MOST_TASKS:]
+    if not last:
+        return {}
+    ids = dumps([task.given[-1][0] for task in last])
+    rows = await tx.all(Q.jobs_of_messages, ids=ids, limit=MOST_JOBS * len(last))
+    jobs = {(job.message_id, job.agent): job for job in map(Job.of_row, rows) if job.state is JobState.DONE}
+    answers = dumps([job.answer_id for job in jobs.values() if job.answer_id])
+    told = {row["id"]: message_of_row(row) for row in await tx.all(Q.messages_by_ids, ids=answers)}
+    found, changes = dict[str, Landing](), dict[str, list[Event]]()
+    for task in last:
+        message, _, agent = task.given[-1]
+        job = jobs.get((message, agent))
+        answer = None if job is None or job.answer_id is None else told.get(job.answer_id)
+        if job is None or answer is None or not answer.meta.get("worktree"):
+            continue
+        if agent not in changes:
+            changes[agent] = await events.about(tx, agent, types=[CHANGED])
+        merge = _merge(changes[agent], agent, job.ended_at or job.created_at)
+        if merge is not None:
+            found[task.id] = merge
+    return found
+
+
+def _merge(changes: Sequence[Event], agent: str, since: float) -> Landing | None:
+    """The merge by which the agent's work of that time came into the main branch; None: it did not land, was
+    discarded before, or was taken back. `changes`: the newest first."""
+    merge, gone = None, False
+    for event in reversed(changes):
+        told = event.outputs
+        if told["agent"] != agent or parse_iso(event.at) < since:
+            continue
+        if told["change"] in (DISCARDED, RESTORED) and merge is None:
+            gone = told["change"] == DISCARDED
+        elif told["change"] == MERGED and not gone:
+            merge = merge or Landing(told["commit"], parse_iso(event.at))
+        elif told["change"] == TAKEN_BACK and merge is not None and told.get("merge") == merge.commit:
+            merge = None
+    return merge
