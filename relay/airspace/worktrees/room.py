@@ -139,7 +139,7 @@ class WorktreeRoom:
         changes; a turn that changed none of them has no part in it. None: they are not known."""
         return WorkSummary()
 
-    async def about(self, agent: str, since: float, paths: Collection[str]) -> Asked | None:
+    async def subject(self, agent: str, since: float, paths: Collection[str]) -> Asked | None:
         """The request that names the agent's work, as it names the merge's commit; None: none is known. `since`,
         `paths`: as of `summary`."""
         return None

@@ -228,7 +228,7 @@ class StoredWorktreeRoom(WorktreeRoom):
         except (StoreError, self._store.transient, self._store.errors):
             return WorkSummary()
 
-    async def about(self, agent: str, since: float, paths: Collection[str]) -> Asked | None:
+    async def subject(self, agent: str, since: float, paths: Collection[str]) -> Asked | None:
         """None also where the database cannot be read."""
 
         async def work(tx: Tx) -> Asked | None:

@@ -66,9 +66,9 @@ async def test_it_is_of_the_time_and_the_hands_of_the_work(tmp_path: Path) -> No
             "Tested, and it holds.",
         )
         assert await StoredWorktreeRoom(store, LockCheck()).summary("BEN", T0) == WorkSummary()
-        about = await StoredWorktreeRoom(store, LockCheck()).about("AVA", T0, ["a.py"])
+        about = await StoredWorktreeRoom(store, LockCheck()).subject("AVA", T0, ["a.py"])
         assert about is not None and about.as_json() == {"number": 7, "text": "And test it"}
-        assert await StoredWorktreeRoom(store, LockCheck()).about("BEN", T0, ["a.py"]) is None
+        assert await StoredWorktreeRoom(store, LockCheck()).subject("BEN", T0, ["a.py"]) is None
     finally:
         await store.close()
 
