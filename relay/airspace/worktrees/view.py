@@ -178,7 +178,7 @@ def _row(
 
 async def _about(registry: WorktreeRegistry, agent: str, work: Work) -> dict[str, Any] | None:
     """The request that a branch is about: `{number, text}` (`WorktreeRoom.subject`). None: it changes nothing, or
-    is not known."""
+    that is not known."""
     paths = [name_of(record.last_path) for record in work.records]
     about = await registry.room.subject(agent, work.started_at, paths) if paths else None
     return None if about is None else about.as_json()
