@@ -137,7 +137,7 @@ class MemoryRoom:
     async def tasks(self) -> list[dict[str, Any]]:
         return self.tasks_kept
 
-    async def as_json(self) -> dict[str, Any]:
+    async def as_json(self, *, claimed: bool = False) -> dict[str, Any]:
         if self.fail is not None:
             raise self.fail
         return {
