@@ -16,7 +16,15 @@ from relay.room.dispatch.roster import Roster
 from relay.room.dispatch.running import RunningTurns
 from relay.room.dispatch.view_queries import agents_json, asked_in_short
 from relay.room.journal import ledger, pages, usage
-from relay.room.journal.frames import SHOWN, TASK_EVENTS, WORKTREE_CHANGED, frames_of, latest, summary
+from relay.room.journal.frames import (
+    LANDINGS,
+    SHOWN,
+    TASK_EVENTS,
+    WORKTREE_CHANGED,
+    frames_of,
+    latest,
+    summary,
+)
 from relay.room.journal.ledger import Q
 from relay.room.journal.pages import IDS_FIX
 from relay.room.journal.values import Frame, Job, JobState, Page
@@ -231,7 +239,11 @@ class Reader:
                 for task in event.outputs["tasks"]
             ]
             # A merge and a takeback change what a card says of the work that was done for it.
-            agents = {event.outputs["agent"] for event in batch if event.type == WORKTREE_CHANGED}
+            agents = {
+                event.outputs["agent"]
+                for event in batch
+                if event.type == WORKTREE_CHANGED and event.outputs["change"] in LANDINGS
+            }
             told = await self._changed_tasks(ids, agents)
             if told["changed"] or told["gone"]:
                 frames.append(Frame(batch[-1].pos, "task", told))
