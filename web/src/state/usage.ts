@@ -5,7 +5,7 @@ import { api, ApiError } from "../api";
 import type { Usage } from "../text/usage";
 import { onLive } from "./live";
 import { reading } from "./reading";
-import { jobs } from "./room";
+import { jobs, loaded } from "./room";
 
 export const usage = signal<Usage | null>(null);
 
@@ -21,11 +21,13 @@ const read = reading(async () => {
 const LOOK = 600_000;
 
 // A quick turn is never seen running, so its end is what counts. Times are ISO 8601 of one zone: they sort as text.
-let ended = "";
+// Of those that the first look at the room tells of, the first reading knows.
+let ended: string | null = null;
 jobs.subscribe((all) => {
-  let newest = ended;
+  if (!loaded.peek()) return;
+  let newest = ended ?? "";
   for (const job of all.values()) if (typeof job.ended_at === "string" && job.ended_at > newest) newest = job.ended_at;
-  if (newest !== ended) read.soon();
+  if (ended !== null && newest !== ended) read.soon();
   ended = newest;
 });
 onLive(() => void read.now());

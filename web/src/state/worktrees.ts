@@ -6,7 +6,7 @@ import type { AirspaceState } from "../airspace_types";
 import type { MergeTurn, Worktree, WorktreeRuns, Worktrees } from "../worktree_types";
 import { airspace } from "./airspace";
 import { onLive } from "./live";
-import { agents, onEntries, onFrames } from "./room";
+import { agents, loaded, onEntries, onFrames } from "./room";
 
 export const worktrees = signal<Worktree[] | null>(null);
 /** In which order to merge them, so that the fewest are set back. */
@@ -70,10 +70,11 @@ onEntries((entries) => {
   if (entries.some((e) => e.meta.worktree || e.meta.edits || e.meta.conflict !== undefined || e.meta.notice === "worktree")) soon();
 });
 // A turn that changed nothing ends too, and then its branch can land.
-let working = "";
+let working: string | null = null;
 agents.subscribe((all) => {
+  if (!loaded.peek()) return;
   const now = all.map((agent) => agent.running?.job ?? "").join();
-  if (now !== working) soon();
+  if (working !== null && now !== working) soon();
   working = now;
 });
 const MOVED: ReadonlySet<string> = new Set(["landing", "verification", "approval"]);
