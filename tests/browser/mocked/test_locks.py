@@ -147,7 +147,7 @@ async def test_a_card_says_why_it_does_not_go_on(room: MockRoom, open_page: Open
     await page.keyboard.press("Space")
     dialog = page.get_by_test_id("task-dialog")
     await expect(dialog.get_by_test_id("task-error")).to_have_text("exit code 1")
-    await expect(dialog.get_by_test_id("task-input")).to_contain_text('"suite": "unit"')
+    await expect(dialog.get_by_test_id("task-input")).to_contain_text("suite: unit")
     await expect(dialog.get_by_test_id("task-result")).to_have_text("<b>3 failed</b>")
     await expect(dialog.get_by_test_id("task-history").locator("li")).to_have_count(3)
     await dialog.get_by_test_id("reopen").click()
