@@ -189,7 +189,7 @@ async def test_two_branches_are_read_and_land_and_all_say_the_same(open_room: Op
     # An agent that writes a whole file as it was before takes out what has landed, and git merges it.
     await ask(room, "@BEN write it from memory", "BEN")
     row = (await rows(room))["BEN"]
-    assert row["undoes"] == [{"agent": "AVA", "path": "cart.py", "commit": ava["commit"]}]
+    assert row["undoes"] == [{"agent": "AVA", "path": "cart.py", "commit": ava["commit"], "did": "landed"}]
     assert row["merges"] == "clean"
     listed = (await room.relay("worktrees")).out
     assert f"would undo what AVA landed in cart.py (commit {ava['commit'][:9]})" in listed
