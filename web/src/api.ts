@@ -3,10 +3,10 @@
 import { computed, signal } from "@preact/signals";
 import { personName } from "./state/prefs";
 import type { Usage } from "./text/usage";
-import type { Advisory, AirspaceState, Choice, Precision } from "./airspace_types";
+import type { Advisory, AirspaceState, Precision } from "./airspace_types";
 import type { Held, Task } from "./coordination_types";
-import type { Entry, Job, Need, PermissionRequest, Pin, RoomState, Since } from "./types";
-import type { HandoffAnswer, OpenHandoff } from "./timeline_types";
+import type { Entry, Job, Need, PermissionRequest, Pin, RoomState } from "./types";
+import type { OpenHandoff } from "./timeline_types";
 import type { Conflict } from "./conflicts/types";
 import type { Exploration } from "./explore/types";
 import type { Asked, Landing, Verification, WholeVerification } from "./landing/types";
@@ -129,7 +129,7 @@ export interface Page {
   moreAfter: boolean;
 }
 
-async function page(values: Record<string, string | number | undefined>): Promise<Page> {
+export async function page(values: Record<string, string | number | undefined>): Promise<Page> {
   const raw = await call<{ entries: Entry[]; next?: string | number | null; more?: boolean; more_after?: boolean }>(
     "GET",
     `/api/transcript${query(values)}`,
@@ -152,7 +152,6 @@ export const api = {
   newest: (limit: number) => page({ limit }),
   before: (cursor: string, limit: number) => page({ before: cursor, limit }),
   after: (cursor: string, limit: number) => page({ after: cursor, limit }),
-  thread: (idOrNumber: string, limit: number) => page({ thread: idOrNumber, limit }),
   around: (idOrNumber: string, limit: number) => page({ around: idOrNumber, limit }),
   queue: async (limit: number, state = "") =>
     (await call<{ jobs: Job[] }>("GET", `/api/queue${query({ state, limit })}`)).jobs,
@@ -161,14 +160,6 @@ export const api = {
     (await call<{ jobs: Job[] }>("GET", `/api/queue${query({ messages: messages.join(","), limit: 1000 })}`)).jobs,
   post: (message: { body: string; name?: string; in_reply_to?: string; client_id: string }) =>
     call<{ id: string; cursor: string; number: number }>("POST", "/api/messages", message),
-  route: (message: string, agents: string[]) =>
-    call<object>("POST", `/api/messages/${quote(message)}/route`, signed({ agents })),
-  editMessage: (message: string, body: string) =>
-    call<{ reason?: string }>("POST", `/api/messages/${quote(message)}/edit`, signed({ body })),
-  deleteMessage: (message: string) => call<{ reason?: string }>("POST", `/api/messages/${quote(message)}/delete`, signed({})),
-  /** What a message said, the oldest first. */
-  versions: async (message: string) =>
-    (await call<{ versions: { ts: string; body: string }[] }>("GET", `/api/messages/${quote(message)}/versions`)).versions,
   pins: async () => (await call<{ pins: Pin[] }>("GET", "/api/pins")).pins.map(entry),
   pin: (message: string, pinned: boolean) => call<{ reason?: string }>("POST", `/api/messages/${quote(message)}/${pinned ? "pin" : "unpin"}`, signed({})),
   retry: (job: number) => call<{ reason?: string }>("POST", `/api/queue/${job}/retry`, signed({})),
@@ -179,23 +170,11 @@ export const api = {
   airspace: (files: "all" | "touched") => call<AirspaceState>("GET", `/api/airspace${query({ files })}`),
   advisories: (limit: number) =>
     call<{ advisories: Advisory[]; precision: Precision }>("GET", `/api/airspace/advisories${query({ limit })}`),
-  /** Who goes first, who stops, who merges the main branch. */
-  decideWho: (action: Choice["name"], agent: string) =>
-    call<{ success: boolean; reason: string }>("POST", "/api/airspace/decide", signed({ action, agent })),
   worktrees: () => call<Worktrees>("GET", "/api/worktrees"),
   handoffs: async () => (await call<{ handoffs: OpenHandoff[] }>("GET", "/api/handoffs")).handoffs,
-  /** `value`: the reason of a skip, the name of a branch. */
-  answerHandoff: (number: number, answer: HandoffAnswer, value = "") =>
-    call<{ reason?: string }>("POST", `/api/handoffs/h${number}`, signed({ answer, value })),
   explorations: async () => (await call<{ explorations: Exploration[] }>("GET", "/api/explorations")).explorations,
   conflicts: (limit: number) => call<Conflict[]>("GET", `/api/conflicts${query({ limit })}`),
-  /** `text`: what is to stand there, with choice 4. It waits for git. */
-  resolve: (number: number, choice: number, text?: string) =>
-    call<{ reason?: string }>("POST", `/api/conflicts/c${number}`, signed({ choice, text })),
   needs: () => call<Need[]>("GET", "/api/needs"),
-  since: (after: string, name: string) => call<Since>("GET", `/api/since${query({ after, name: name || undefined })}`),
-  actOnNeed: (id: string, action: string, text: string) =>
-    call<{ reason?: string; undo: string | null; opens?: string | null }>("POST", `/api/needs/${quote(id)}`, signed({ action, text: text || undefined })),
   permissions: async () => (await call<{ requests: PermissionRequest[] }>("GET", "/api/permissions")).requests,
   decide: (request: string, option: string) =>
     call<{ reason?: string }>("POST", `/api/permissions/${quote(request)}`, signed({ option })),

@@ -1,10 +1,10 @@
 /** All that the page asks: what its views ask comes with the first of them. */
 
-import { api as first, call, entry, query, quote, signed } from "./api";
-import type { Advisory, Sample } from "./airspace_types";
+import { api as first, call, entry, page, query, quote, signed } from "./api";
+import type { Advisory, Choice, Sample } from "./airspace_types";
 import type { Imported, Task, TaskDetail, TaskPatch } from "./coordination_types";
-import type { Agent, CodeThen, Hit } from "./types";
-import type { Checkpoint, FileView, Heads, MomentDiff, Rewound, TakenBack, TreeView, WholeEvent } from "./timeline_types";
+import type { Agent, CodeThen, Hit, Since } from "./types";
+import type { Checkpoint, FileView, HandoffAnswer, Heads, MomentDiff, Rewound, TakenBack, TreeView, WholeEvent } from "./timeline_types";
 import type { PlacedConflict } from "./conflicts/types";
 import type { VariantDiff } from "./explore/types";
 import type { Difference, Planned } from "./landing/types";
@@ -15,6 +15,27 @@ import type { BlamedLines, MergeMethod, MergeProposal, WorktreeDiff, WorktreeRun
 
 export const api = {
   ...first,
+  thread: (idOrNumber: string, limit: number) => page({ thread: idOrNumber, limit }),
+  route: (message: string, agents: string[]) =>
+    call<object>("POST", `/api/messages/${quote(message)}/route`, signed({ agents })),
+  editMessage: (message: string, body: string) =>
+    call<{ reason?: string }>("POST", `/api/messages/${quote(message)}/edit`, signed({ body })),
+  deleteMessage: (message: string) => call<{ reason?: string }>("POST", `/api/messages/${quote(message)}/delete`, signed({})),
+  /** What a message said, the oldest first. */
+  versions: async (message: string) =>
+    (await call<{ versions: { ts: string; body: string }[] }>("GET", `/api/messages/${quote(message)}/versions`)).versions,
+  /** Who goes first, who stops, who merges the main branch. */
+  decideWho: (action: Choice["name"], agent: string) =>
+    call<{ success: boolean; reason: string }>("POST", "/api/airspace/decide", signed({ action, agent })),
+  /** `value`: the reason of a skip, the name of a branch. */
+  answerHandoff: (number: number, answer: HandoffAnswer, value = "") =>
+    call<{ reason?: string }>("POST", `/api/handoffs/h${number}`, signed({ answer, value })),
+  /** `text`: what is to stand there, with choice 4. It waits for git. */
+  resolve: (number: number, choice: number, text?: string) =>
+    call<{ reason?: string }>("POST", `/api/conflicts/c${number}`, signed({ choice, text })),
+  since: (after: string, name: string) => call<Since>("GET", `/api/since${query({ after, name: name || undefined })}`),
+  actOnNeed: (id: string, action: string, text: string) =>
+    call<{ reason?: string; undo: string | null; opens?: string | null }>("POST", `/api/needs/${quote(id)}`, signed({ action, text: text || undefined })),
   signOut: () => call<{ ok?: boolean }>("POST", "/api/sign-out", {}),
   search: async (q: string, limit: number) =>
     (await call<{ entries: Hit[] }>("GET", `/api/search${query({ q, limit })}`)).entries.map(entry),

@@ -1,6 +1,7 @@
 /** What a person chooses for a conflict. */
 
-import { api, ApiError } from "../api";
+import { ApiError } from "../api";
+import { api } from "../api_views";
 import { loadConflicts } from "../state/conflicts";
 
 /** One of the five choices, as `/resolve` has them. What the room refuses is given back in its words, "" = it is done. */

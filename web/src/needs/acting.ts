@@ -1,6 +1,7 @@
 /** What a person does about a need. */
 
-import { api, ApiError } from "../api";
+import { ApiError } from "../api";
+import { api } from "../api_views";
 import { loadNeeds } from "../state/needs";
 import { personName, uuid } from "../state/prefs";
 import { onEntries } from "../state/room";

@@ -15,14 +15,8 @@ export function pastedFiles(data: DataTransfer | null): File[] {
   return lines.every((line) => files.some((file) => line === file.name || line.endsWith(`/${file.name}`))) ? files : [];
 }
 
-const ids = (): string[] => memory.get("files")?.split(" ") ?? [];
-
-/** A text with the first digits of each file's id instead of all 64, which nobody reads; the browser keeps the rest. */
-const shortened = (text: string): string =>
-  text.replace(/relay-file:([0-9a-f]{64}\.\w+)/g, (said, id: string) => {
-    memory.set("files", [...ids().filter((one) => one !== id).slice(-50), id].join(" "));
-    return ids().includes(id) ? `relay-file:${id.slice(0, 8)}` : said;
-  });
+/** The ids of files that were sent from here, the newest last. */
+export const ids = (): string[] => memory.get("files")?.split(" ") ?? [];
 
 /** The text as the room takes it. */
 export const whole = (text: string): string =>
@@ -30,12 +24,6 @@ export const whole = (text: string): string =>
     const id = ids().find((one) => one.startsWith(first));
     return id ? `relay-file:${id}` : said;
   });
-
-/** The pictures that a text names, small. */
-export function Pictures({ text }: { text: string }) {
-  const all = [...whole(text).matchAll(/!\[([^\]]*)\]\(relay-file:([0-9a-f]{64}\.\w+)\)/g)];
-  return all.length ? <p class="composer-note" data-testid="composer-pictures">{all.map(([, name, id], at) => <img key={at} src={`/api/files/${id}`} alt={name} height={40} data-tip={name} />)}</p> : null;
-}
 
 /** `insert` puts the files' names into the text. */
 export function useFiles(insert: (text: string) => void): { busy: boolean; take: (files: readonly File[]) => void } {
@@ -45,7 +33,7 @@ export function useFiles(insert: (text: string) => void): { busy: boolean; take:
     setBusy(true);
     void import("./upload")
       .then(({ upload }) => upload(files))
-      .then((text) => { if (text) insert(shortened(text)); })
+      .then((text) => { if (text) insert(text); })
       .catch(() => toast("The file was not sent: the connection may be down. Try again.", { tone: "problem" }))
       .finally(() => setBusy(false));
   };

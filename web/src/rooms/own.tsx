@@ -1,7 +1,7 @@
 /** Changing and deleting a message of one's own, and what it said before. Comes as a file of its own. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { api } from "../api";
+import { api } from "../api_views";
 import { attempt, toast } from "../ui/bits";
 import { Markdown } from "../ui/markdown";
 import { clock, full } from "../text/format";

@@ -1,7 +1,8 @@
 /** A thread, beside the transcript; on a phone over it. Comes as a file of its own. */
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { api, ApiError } from "../api";
+import { ApiError } from "../api";
+import { api } from "../api_views";
 import { entryOf, onEntries, streams } from "../state/room";
 import { phone, showEntry } from "../state/view";
 import { clock, full } from "../text/format";

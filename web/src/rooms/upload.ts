@@ -1,7 +1,9 @@
 /** Files that are pasted, dropped or chosen: sent to the room, and named in the text. Comes as a file of its own. */
 
 import { ApiError, call } from "../api";
+import { memory } from "../state/prefs";
 import { toast } from "../ui/bits";
+import { ids } from "./attach";
 
 export interface Sent {
   id: string;
@@ -10,6 +12,13 @@ export interface Sent {
 
 /** Files of one go. */
 const MOST = 10;
+
+/** A text with the first digits of each file's id instead of all 64, which nobody reads; the browser keeps the rest. */
+const shortened = (text: string): string =>
+  text.replace(/relay-file:([0-9a-f]{64}\.\w+)/g, (said, id: string) => {
+    memory.set("files", [...ids().filter((one) => one !== id).slice(-50), id].join(" "));
+    return ids().includes(id) ? `relay-file:${id.slice(0, 8)}` : said;
+  });
 
 /** Sends them one after the other; gives what the text says for those that the room has taken. */
 export async function upload(files: readonly File[]): Promise<string> {
@@ -24,5 +33,5 @@ export async function upload(files: readonly File[]): Promise<string> {
       toast([problem.message, problem.fix].filter(Boolean).join(" "), { tone: "problem" });
     }
   }
-  return taken.join("\n");
+  return shortened(taken.join("\n"));
 }

@@ -284,8 +284,8 @@ tail.subscribe((far) => {
 });
 
 /** Entries that are read at first: a screen of them, and what is near above. Rows of the queue: about as many. */
-const FIRST = 40;
-const FIRST_JOBS = 60;
+const FIRST = 32;
+const FIRST_JOBS = 32;
 /** Rows of the queue that are looked at of one state. */
 const MOST_JOBS = 400;
 

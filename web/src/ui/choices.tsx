@@ -1,7 +1,7 @@
 /** What a person can decide where agents collide, as buttons. */
 
 import { useState } from "preact/hooks";
-import { api } from "../api";
+import { api } from "../api_views";
 import { agents } from "../state/room";
 import type { Choice } from "../airspace_types";
 import { attempt, toast } from "./bits";

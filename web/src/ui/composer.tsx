@@ -3,7 +3,7 @@
 import { signal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { typed } from "../state/folds";
-import { Attach, filesOf, pastedFiles, Pictures, useFiles, whole } from "../rooms/attach";
+import { Attach, filesOf, pastedFiles, useFiles, whole } from "../rooms/attach";
 import { send } from "../state/outbox";
 import { askName, memory, personName } from "../state/prefs";
 import { agents, commands, goToEnd, loadCommands, now, readBoard, receiptsOf, tasks } from "../state/room";
@@ -16,6 +16,7 @@ import { waiting } from "../text/fleet";
 import { plainLine } from "../text/markdown";
 import type { Agent, Entry } from "../types";
 import { hued, Icon, IconButton } from "./bits";
+import { Lazy } from "./lazy";
 import { Who } from "./proximity";
 
 function helpFor(agent: Agent): string {
@@ -26,6 +27,7 @@ function helpFor(agent: Agent): string {
   return agent.about || [agent.preset ?? agent.kind, agent.model].filter(Boolean).join(" · ");
 }
 
+const pictures = () => import("../rooms/pictures").then((all) => ({ default: all.Pictures }));
 /** What is offered while somebody types: it comes when somebody begins to. */
 const offers = signal<typeof import("../text/completion") | null>(null);
 
@@ -206,7 +208,7 @@ export function Composer({ thread }: { thread?: Entry }) {
           <IconButton icon="close" label="Do not reply" onClick={() => (replyTo.value = null)} />
         </div>
       )}
-      <Pictures text={text} />
+      {text.includes("relay-file:") && <Lazy load={pictures} given={{ text }} over />}
       <div class="composer-box">
         <textarea
           ref={area}

@@ -11,7 +11,6 @@ import { inOneLine } from "../text/markdown";
 import { callComposer, replyTo, showEntry } from "../state/view";
 import { amount, clock, full } from "../text/format";
 import { ref } from "../text/reference";
-import { WasGiven } from "../memory/given";
 import { EntryActions, EntryText, Replies } from "../rooms/row";
 import type { Entry, Usage } from "../types";
 import { Avatar, hued, Icon, IconButton, toast } from "./bits";
@@ -28,6 +27,7 @@ const requestOver = () => import("./permissions").then((all) => ({ default: all.
 const steer = () => import("./steer").then((all) => ({ default: all.Steer }));
 const heardList = () => import("./steer").then((all) => ({ default: all.HeardList }));
 const handoffAnswers = () => import("./handoff_answers").then((all) => ({ default: all.HandoffAnswers }));
+const wasGiven = () => import("../memory/given").then((all) => ({ default: all.WasGiven }));
 
 const ROLE: Record<string, string> = { agent: "agent", dispatcher: "dispatcher", system: "room", advisory: "advisory", human: "" };
 
@@ -197,7 +197,7 @@ function Row({ entry, previous, lit, found }: EntryProps) {
         <Changed entry={entry} />
         {entry.meta.heard && <Lazy load={heardList} given={{ heard: entry.meta.heard }} over />}
         <Footer entry={entry} />
-        <WasGiven entry={entry} />
+        {entry.meta.memories?.length ? <Lazy load={wasGiven} given={{ entry }} over /> : null}
         <Receipts entry={entry} />
         <Replies entry={entry} />
       </div>

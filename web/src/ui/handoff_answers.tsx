@@ -1,7 +1,7 @@
 /** What people can say of a handoff that waits for them, as buttons: the same as `/handoff h12 …`. */
 
 import { useState } from "preact/hooks";
-import { api } from "../api";
+import { api } from "../api_views";
 import { handoffs, loadHandoffs } from "../state/handoffs";
 import type { HandoffAnswer } from "../timeline_types";
 import "../style/proximity.css";

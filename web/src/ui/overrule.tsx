@@ -1,7 +1,7 @@
 /** The form in which a person says who answers a message. */
 
 import { useState } from "preact/hooks";
-import { api } from "../api";
+import { api } from "../api_views";
 import { workers } from "../state/room";
 import { attempt, hued } from "./bits";
 import "../style/overrule.css";

@@ -5,6 +5,7 @@ import { cutOff, line, outdated, reconnectNow } from "../state/live";
 import { askName, nextTheme, personName, theme } from "../state/prefs";
 import { agents, away, entryOf, fleet, goToEnd, loaded, now, people, peopleAt, ready, room, shell, tail, workers } from "../state/room";
 import { agentPanel, callComposer, landingOf, overlay, phone, replyTo, show, taskOpen, verificationShown, view, type View } from "../state/view";
+import { permissions } from "../state/permissions";
 import { said } from "../state/said";
 import { returned } from "../state/unread";
 import { AgentList, DispatcherRow } from "./agents";
@@ -15,8 +16,7 @@ import { Lazy } from "./lazy";
 import { Mark } from "./mark";
 import { Beside, Pins } from "../rooms/row";
 import { threadOpen } from "../rooms/threads";
-import { PermissionBar } from "./permission_stack";
-import { BottomTabs, TABS, Tabs } from "./tabs";
+import { TABS, Tabs } from "./tabs";
 import { Transcript } from "./transcript";
 import { visitorOf, visitors } from "../state/visitors";
 import { shared, waiting } from "../text/fleet";
@@ -30,6 +30,8 @@ const nameDialog = () => import("./signin").then((all) => ({ default: all.NameDi
 const visitorList = () => import("./visitor_list").then((all) => ({ default: all.VisitorList }));
 const fleetList = () => import("./fleet").then((all) => ({ default: all.FleetList }));
 const sinceBox = () => import("./since").then((all) => ({ default: all.SinceBox }));
+const bottomTabs = () => import("./bottom_tabs").then((all) => ({ default: all.BottomTabs }));
+const permissionBar = () => import("./permission_stack").then((all) => ({ default: all.PermissionBar }));
 const agentChips = () => import("./chips");
 const needsView = () => import("../needs/view");
 const boardView = () => import("./board");
@@ -159,7 +161,7 @@ function RoomView() {
       <Pins />
       {returned.value && <Lazy load={sinceBox} given={returned.value} over />}
       <Transcript />
-      <PermissionBar />
+      {permissions.value.length > 0 && <Lazy load={permissionBar} over />}
       <Composer />
       <Beside />
     </section>
@@ -262,14 +264,14 @@ export function Shell() {
         {view.value === "approvals" && <Lazy load={approvalsView} />}
         {view.value === "explore" && <Lazy load={exploreView} />}
         {view.value === "metrics" && <Lazy load={metricsView} />}
-        {view.value !== "room" && <PermissionBar />}
+        {view.value !== "room" && permissions.value.length > 0 && <Lazy load={permissionBar} over />}
         <Toasts />
       </main>
       <Said />
       {panelOpen() && <Lazy load={agentPanelOver} over />}
       {taskOpen.value !== null && <Lazy load={taskPanel} over />}
       {verificationShown.value !== null && <Lazy load={resultsPanel} over />}
-      {phone.value && <BottomTabs />}
+      {phone.value && <Lazy load={bottomTabs} over />}
       {landingOf.value && <Lazy load={landDialog} over given={{ agents: [landingOf.value], onClose: () => (landingOf.value = null) }} />}
       {overlay.value === "search" && <Lazy load={search} over />}
       {overlay.value === "help" && <Lazy load={help} over />}

@@ -2,7 +2,7 @@
 
 import "../style/since.css";
 import { useEffect, useState } from "preact/hooks";
-import { api } from "../api";
+import { api } from "../api_views";
 import { personName } from "../state/prefs";
 import { returned } from "../state/unread";
 import { follow, showEntry } from "../state/view";

@@ -12,7 +12,7 @@ import { unread } from "../state/unread";
 import { visitors } from "../state/visitors";
 import { worktrees } from "../state/worktrees";
 import { show, view, type View } from "../state/view";
-import { Icon, Layer, type IconName } from "./bits";
+import { Icon, type IconName } from "./bits";
 
 interface Tab {
   view: View;
@@ -46,9 +46,9 @@ const NEEDED: Partial<Record<View, () => boolean>> = {
   approvals: () => waitingApprovals.value.length > 0,
 };
 const needed = (tab: View): boolean => tab === view.value || (NEEDED[tab]?.() ?? true);
-const tabsNow = () => TABS.filter((tab) => needed(tab.view));
+export const tabsNow = () => TABS.filter((tab) => needed(tab.view));
 
-function count(tab: View): number {
+export function count(tab: View): number {
   switch (tab) {
     case "room":
       return view.value === "room" ? 0 : unread.value;
@@ -82,9 +82,9 @@ function count(tab: View): number {
   }
 }
 
-const alarms = (tab: View): boolean => tab === "needs" || tab === "agents" || tab === "conflicts" || tab === "approvals" || (tab === "airspace" && openAdvisories.value[0]?.level === "resolution");
+export const alarms = (tab: View): boolean => tab === "needs" || tab === "agents" || tab === "conflicts" || tab === "approvals" || (tab === "airspace" && openAdvisories.value[0]?.level === "resolution");
 
-function TabLink({ tab, onGo }: { tab: Tab; onGo?: () => void }) {
+export function TabLink({ tab, onGo }: { tab: Tab; onGo?: () => void }) {
   const n = count(tab.view);
   return (
     <a
@@ -126,38 +126,5 @@ export function Tabs() {
         </button>
       )}
     </nav>
-  );
-}
-
-/** Views in the bar of a phone, before the one that is open. */
-const IN_BAR = 4;
-
-export function BottomTabs() {
-  const [open, setOpen] = useState(false);
-  const all = tabsNow();
-  const first = all.slice(0, IN_BAR);
-  const here = all.find((tab) => tab.view === view.value);
-  const bar = here && !first.includes(here) ? [...first.slice(0, -1), here] : first;
-  const rest = all.filter((tab) => !bar.includes(tab));
-  const urgent = rest.filter((tab) => alarms(tab.view)).reduce((sum, tab) => sum + count(tab.view), 0);
-  return (
-    <div class="bottom-tabs">
-      <nav class="tabs" aria-label="Views">
-        {bar.map((tab) => <TabLink key={tab.view} tab={tab} />)}
-        <button type="button" aria-haspopup="dialog" aria-expanded={open} onClick={() => setOpen(true)} data-testid="tabs-more">
-          <Icon name="more" size={18} />
-          <span>More</span>
-          {urgent > 0 && <em class="alarm">{urgent}</em>}
-        </button>
-      </nav>
-      {open && (
-        <Layer label="More views" class="tab-sheet" onClose={() => setOpen(false)} testid="tab-sheet">
-          <nav class="tabs" aria-label="More views">
-            {rest.map((tab) => <TabLink key={tab.view} tab={tab} onGo={() => setOpen(false)} />)}
-            <button type="button" onClick={() => setOpen(false)}>Close</button>
-          </nav>
-        </Layer>
-      )}
-    </div>
   );
 }
