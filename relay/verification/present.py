@@ -92,15 +92,20 @@ async def of_work(tx: Tx, trees: Mapping[str, str]) -> dict[str, Standing]:
     """By agent, what speaks of its work. `trees`: by agent, as of `of_tree`."""
     found = {agent: of_tree(await telling(tx, agent), tree) for agent, tree in trees.items()}
     told = {agent: standing for agent, standing in found.items() if standing is not None}
-    for agent, standing in told.items():
-        if standing.of.state is State.FAILED:
-            told[agent] = replace(standing, main=await fails_below(tx, standing.of.change.base))
+    failed = [agent for agent, standing in told.items() if standing.of.state is State.FAILED]
+    newest_main = await newest_of_main(tx) if failed else ()
+    for agent in failed:
+        told[agent] = replace(told[agent], main=_below(newest_main, told[agent].of.change.base))
     return told
 
 
 async def fails_below(tx: Tx, base: str | None) -> Verification | None:
     """By which verification the main branch's commit that some work stands on fails by itself."""
-    at = red([each for each in await newest_of_main(tx) if base and each.change.commit == base])
+    return _below(await newest_of_main(tx), base)
+
+
+def _below(newest_main: Sequence[Verification], base: str | None) -> Verification | None:
+    at = red([each for each in newest_main if base and each.change.commit == base])
     return at.of if at is not None else None
 
 
