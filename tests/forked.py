@@ -25,6 +25,9 @@ MOST_BYTES = 1 << 20
 class Forked:
     """A started process, with what the tests use of a `subprocess.Popen`."""
 
+    #: The exit code, once that was read.
+    returncode: int | None = None
+
     def __init__(self, maker: _Maker, pid: int) -> None:
         self.pid = pid
         self._maker = maker
@@ -33,10 +36,6 @@ class Forked:
     def __del__(self) -> None:
         os.close(self._ends)
 
-    @property
-    def returncode(self) -> int | None:
-        return self._maker.ended.get(self.pid)
-
     def poll(self) -> int | None:
         """The exit code, None while it runs; a signal's number is negative."""
         return self.wait(0) if select.select([self._ends], [], [], 0)[0] else None
@@ -44,7 +43,7 @@ class Forked:
     def wait(self, timeout: float | None = None) -> int:
         if not select.select([self._ends], [], [], timeout)[0]:
             raise subprocess.TimeoutExpired("relay run", timeout or 0)
-        return self._maker.code_of(self.pid)
+        return self._maker.code_of(self)
 
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
@@ -61,7 +60,8 @@ class _Maker:
     """The process that forks. It ends when this one does."""
 
     def __init__(self) -> None:
-        self.ended: dict[int, int] = {}
+        #: By number: the system gives a number again once its process has ended.
+        self._running: dict[int, Forked] = {}
         self._lock = threading.Lock()
         self._line, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
@@ -81,14 +81,15 @@ class _Maker:
             while True:
                 told = self._told()
                 if "pid" in told:
-                    return Forked(self, told["pid"])
+                    made = self._running[told["pid"]] = Forked(self, told["pid"])
+                    return made
 
-    def code_of(self, pid: int) -> int:
+    def code_of(self, forked: Forked) -> int:
         """The exit code of a process that has ended."""
         with self._lock:
-            while pid not in self.ended:
+            while forked.returncode is None:
                 self._told()
-            return self.ended[pid]
+            return forked.returncode
 
     def _told(self) -> dict[str, int]:
         data = self._line.recv(MOST_BYTES)
@@ -96,7 +97,7 @@ class _Maker:
             raise RuntimeError("the process that forks daemons has ended")
         told: dict[str, int] = json.loads(data)
         if "ended" in told:
-            self.ended[told["ended"]] = told["code"]
+            self._running.pop(told["ended"]).returncode = told["code"]
         return told
 
 

@@ -212,6 +212,8 @@ async def _carried(
         finally:
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
+    if tell is not None:
+        tell((await _read(store, number))[1])  # what came after the last look
 
 
 @asynccontextmanager
