@@ -310,6 +310,7 @@ async def test_its_own_answer_is_not_given_in_the_same_conversation(room: Rememb
     for number in range(20):  # so that the turn reads it nowhere else
         await floor.ask(f"the weather is fine on day {number}" + ", and so it is" * 200)
     await floor.ask("@BETA write a test for the scheduler; you may mock the clock")
+    await until_done(room.store, 2)  # its turn would read what the other answers
     await floor.ask("@ALPHA write a test for the scheduler; you may mock the clock")
     await until_done(room.store, 3)
     assert said not in beta.turns[0].context
