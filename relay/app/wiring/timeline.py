@@ -39,7 +39,7 @@ from relay.app.wiring.main_commits import (
 from relay.app.wiring.person_edits import PersonEdits
 from relay.app.wiring.person_lanes import PersonLanes
 from relay.app.wiring.told_rewinds import concerns, told
-from relay.app.wiring.tool_touches import UNKNOWN_LANE, ToolTouches
+from relay.app.wiring.tool_touches import ToolTouches
 from relay.checks import results as check_results
 from relay.config.settings import LiveSettings
 from relay.git.diff import changed_files, touches_of
@@ -55,7 +55,7 @@ from relay.store.ports import Store, StoreError, Tx
 from relay.timeline import checkpoints
 from relay.timeline.file_changes import on_main_already, record_changes, record_reads, record_tree
 from relay.timeline.handoffs.journal import held_trees
-from relay.timeline.projection import KnownTree, last_tree
+from relay.timeline.projection import UNKNOWN_LANE, KnownTree, last_tree
 from relay.timeline.reading import MAIN_LANE, Filter, page
 from relay.timeline.rewind.history import GIVEN_UP, REDONE, REWOUND, UNDONE
 from relay.verification import journal as verifications

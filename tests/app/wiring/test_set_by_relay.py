@@ -60,6 +60,9 @@ async def test_work_that_was_not_recorded_before_a_merge_is_no_part_of_it(desk: 
     await desk.end(await desk.begin("AVA", take_main=True))
     late = (await desk.changed())[-1]
     assert (late.lane_key, touched(late)) == ("room/unknown", [("late.py", "write")])
+    assert f"{reading.author(late)} {reading.words(late)}" == "someone unknown wrote 1 in AVA's worktree"
+    for name in ("unknown", "someone unknown"):
+        assert await desk.store.read(lambda tx, name=name: reading.page(tx, reading.Filter(name))) == [late]
     assert (await last_read(desk)).outputs["paths"] == ["new.py"]
 
 
