@@ -19,6 +19,17 @@ pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
 IDLE = '- say: "hm"\n'
 
 
+#: Is the last line of what the setup printed in sight, and nothing over it?
+END_IN_SIGHT = """() => {
+  const pre = [...document.querySelectorAll('[data-testid="app-printed"] pre')].at(-1);
+  const [range, text] = [document.createRange(), pre.firstChild];
+  range.setStart(text, text.data.trimEnd().length - 2);
+  range.setEnd(text, text.data.trimEnd().length);
+  const { left, top, height } = range.getBoundingClientRect();
+  return document.elementFromPoint(left, top + height / 2) === pre;
+}"""
+
+
 def row(person: Person, name: str) -> Locator:
     return person.page.locator(f'[data-testid="worktree"][data-agent="{name}"]')
 
@@ -36,7 +47,7 @@ async def test_a_person_runs_the_app_of_a_branch_and_mends_a_setup(
     git(folder, "commit", "-qam", "ignore")
     configured = settings(agent("AVA", "idle.yaml"), agent("BEN", "idle.yaml"))
     configured["worktrees"] = {
-        "setup": SETUP.replace("mkdir", "mkdir -p"),
+        "setup": f"seq 60; {SETUP.replace('mkdir', 'mkdir -p')}",
         "run": ["python3", str(folder / "server.py")],
         "copy": [".env"],
         "ports": {"first": 32000 + os.getpid() % 50 * 10, "per_worktree": 2},
@@ -74,12 +85,17 @@ async def test_a_person_runs_the_app_of_a_branch_and_mends_a_setup(
         printed = ann.page.get_by_test_id("app-printed")
         await expect(printed).to_contain_text("serving on")
         await expect(printed).to_contain_text("made for AVA")
+        await ann.page.wait_for_function(END_IN_SIGHT)
         assert await ann.page.evaluate("document.scrollingElement.scrollWidth - innerWidth") <= 0
         await ann.page.set_viewport_size({"width": 390, "height": 844})
         await expect(printed).to_be_visible()
+        await ann.page.wait_for_function(END_IN_SIGHT)
         assert await ann.page.evaluate("document.scrollingElement.scrollWidth - innerWidth") <= 0
         await ava.get_by_test_id("app-stop").click()
         await expect(run).to_be_visible()
         await expect(link).to_have_count(0)
         await expect(printed).to_contain_text("stopped")
+        # Nor does the answer that comes below it take the end away.
+        await expect(ann.page.get_by_text("ann stopped the app of AVA.")).to_be_visible()
+        await ann.page.wait_for_function(END_IN_SIGHT)
         await house.until_said("ann stopped the app of AVA", speaker="RELAY")

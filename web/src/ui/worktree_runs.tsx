@@ -69,16 +69,21 @@ export function Runs({ tree }: { tree: Worktree }) {
 
 function Said({ name, words, output }: { name: string; words: string; output: string }) {
   const box = useRef<HTMLPreElement>(null);
+  // Who has scrolled up reads.
+  const atEnd = useRef(true);
   const text = lastLines(plain(output));
   useEffect(() => {
     const at = box.current;
-    // Who has scrolled up reads.
-    if (at && at.scrollHeight - at.scrollTop - at.clientHeight < 80) at.scrollTop = at.scrollHeight;
+    if (!at) return;
+    // Also when an answer below takes some of its height.
+    const sized = new ResizeObserver(() => { if (atEnd.current) at.scrollTop = at.scrollHeight; });
+    sized.observe(at);
+    return () => sized.disconnect();
   }, [text]);
   return (
     <div class="runs-said">
       <h3>{name} <span class="muted">{words}</span></h3>
-      {text && <pre ref={box} class="runs-output" tabIndex={0} aria-label={`What the ${name.toLowerCase()} printed`}>{text}</pre>}
+      {text && <pre ref={box} class="runs-output" tabIndex={0} onScroll={({ currentTarget: at }) => { atEnd.current = at.scrollHeight - at.scrollTop - at.clientHeight < 80; }} aria-label={`What the ${name.toLowerCase()} printed`}>{text}</pre>}
     </div>
   );
 }
