@@ -153,7 +153,7 @@ def _said(row: Row) -> tuple[str, str, str, int]:
     who = reading.author_of(type_, row["lane"], outputs)
     return (
         who if row["replica"] is None else f"{who}@{row['replica'][:SHORT]}",
-        reading.words_of(type_, outputs),
+        reading.words_of(type_, outputs, row["lane"]),
         str(about.get("change", "")) if type_.removeprefix(PREFIX) == "worktree.changed" else "",
         int("unseen" in about),
     )

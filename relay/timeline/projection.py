@@ -12,7 +12,7 @@ from pathlib import Path
 
 from relay.log import events
 from relay.log.encoding import dumps
-from relay.log.events import Event
+from relay.log.events import Event, Lane
 from relay.model.touches import Kind, Touch
 from relay.store.ports import Queries, Store, Tx
 
@@ -25,6 +25,8 @@ TAKEN_BACK = ("timeline.rewound", "timeline.undone", "timeline.redone")
 GIVEN_UP = "timeline.given_up"
 #: The worktree, as events name it, of what stands in the main checkout and is not committed.
 UNCOMMITTED = "main (uncommitted)"
+#: Who writes in a worktree where no turn runs, or several do; and what everybody reads for it.
+UNKNOWN_LANE, SOMEONE = Lane("room", "unknown"), "someone unknown"
 _PROJECTED = (CHANGED, READ, *TAKEN_BACK, GIVEN_UP)
 #: Events of one transaction of a rebuild.
 BATCH = 500

@@ -21,7 +21,7 @@ from relay.model.names import PRIVATE_EVENTS
 from relay.store.ports import Query, Row, Tx
 from relay.timeline.helpers import HELPERS, words_of_helper
 from relay.timeline.others import origins_of, recorded_type, with_imported, with_origins
-from relay.timeline.projection import CHANGED, READ, UNCOMMITTED, Q
+from relay.timeline.projection import CHANGED, READ, SOMEONE, UNCOMMITTED, UNKNOWN_LANE, Q
 
 #: The types that the timeline is made of, unless others are asked for.
 TYPES = (
@@ -103,7 +103,7 @@ async def heads(tx: Tx, wanted: Filter, limit: int = 100) -> list[dict[str, Any]
 
 async def _rows(tx: Tx, ask: Query, wanted: Filter, limit: int) -> list[tuple[Row, str | None]]:
     """The newest rows of the filter, oldest first, each with the replica that it came from (None: this room)."""
-    most, kept = _limit(limit), list[tuple[Row, str | None]]()
+    most, kept = max(1, min(limit, MOST_PAGE)), list[tuple[Row, str | None]]()
     keys, agent = (None, None) if wanted.name is None else await _scope(tx, wanted.name)
     plain = keys is not None and len(keys) == 1 and agent is None and wanted.path is None
     while True:
@@ -194,10 +194,6 @@ def _before(wanted: Filter) -> int:
     return 2**62 if wanted.before is None else wanted.before
 
 
-def _limit(wanted: int) -> int:
-    return max(1, min(wanted, MOST_PAGE))
-
-
 async def _last_before(tx: Tx, lane: Lane, before: int | None) -> int:
     """The number on its lane of the lane's last event before this place in the log, found by halving."""
     head = await tx.one(events.Q.lane, session=lane.session, lane=lane.name)
@@ -216,6 +212,7 @@ async def _last_before(tx: Tx, lane: Lane, before: int | None) -> int:
 async def lanes_of(tx: Tx, name: str) -> list[str]:
     """The keys of the lanes that a name stands for: a lane's key itself, all lanes of an agent, those of a person
     (with or without `human:`). Raises Refusal (UNKNOWN) with the names that there are."""
+    name = UNKNOWN_LANE.name if name == SOMEONE else name
     rows = await tx.all(Q.lanes_named, name=name, person=f"human:{name}", inner=name.partition("/")[2])
     if not rows and (agent := name.upper()) != name:
         return await lanes_of(tx, agent)
@@ -304,7 +301,7 @@ def undo_with(event: Event, standing: Mapping[str, str | None]) -> str | None:
     or it is taken back. `standing`: `history.undo_commands`, since only the newest rewind is undone."""
     if event.type in _TAKEN_BACK or event.id in standing:
         return standing.get(event.id)
-    if event.type != CHANGED or event.lane_key in (MAIN_LANE.key, "room/unknown"):
+    if event.type != CHANGED or event.lane_key in (MAIN_LANE.key, UNKNOWN_LANE.key):
         return None
     if event.outputs.get("worktree") == UNCOMMITTED:
         return None
@@ -353,14 +350,14 @@ def is_bookkeeping(type_: str, file_touches: str | None) -> bool:
 
 
 def author(event: Event) -> str:
-    """Whose doing it is: an agent's or a person's name, `main`, `unknown`, or relay. What was done to a worktree is
-    its agent's. A name's events are those that have it here."""
+    """Whose doing it is: an agent's or a person's name, `main`, someone unknown, or relay. What was done to a
+    worktree is its agent's. A name's events are those that have it here."""
     return author_of(event.type, event.lane, event.outputs)
 
 
 def author_of(type_: str, lane: str, outputs: Any) -> str:
     """As `author`, of an event's parts. Pure."""
-    name = lane
+    name = SOMEONE if lane == UNKNOWN_LANE.name else lane
     if type_ == _WORKTREE:
         name = outputs["agent"]
     elif type_ == _HANDOFF:
@@ -375,21 +372,21 @@ def author_of(type_: str, lane: str, outputs: Any) -> str:
 def words(event: Event) -> str:
     """What an event is, in a few words for a line; every interface says these, and the names of its files behind
     them."""
-    return words_of(event.type, event.outputs)
+    return words_of(event.type, event.outputs, event.lane)
 
 
-def words_of(type_: str, payload: Any) -> str:
+def words_of(type_: str, payload: Any, lane: str) -> str:
     """As `words`, of an event's parts. Of another room's its type, where its payload stayed there or is of another
     shape. Pure."""
     if type_.startswith(PREFIX):
         plain = type_.removeprefix(PREFIX)
         try:
-            return safe_line(words_of(plain, payload), 200)
+            return safe_line(words_of(plain, payload, lane), 200)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             return safe_line(plain.replace(".", " "), 40)
     outputs: dict[str, Any] = payload or {}
     if type_ == CHANGED:
-        return _changed(outputs)
+        return _changed(outputs, lane)
     if type_ == READ:
         if outputs["source"] == "switch":
             return f"is on {safe_line(str(outputs['branch']), 60)} now"
@@ -417,7 +414,7 @@ def words_of(type_: str, payload: Any) -> str:
     return _PLAIN.get(type_, type_.replace(".", " "))
 
 
-def _changed(outputs: dict[str, Any]) -> str:
+def _changed(outputs: dict[str, Any], lane: str) -> str:
     # Of a rename the touch of the new path.
     kinds = [touch["kind"] for touch in outputs["touches"] if touch["kind"] != "rename" or "from" in touch]
     counted = [f"{verb} {kinds.count(kind)}" for kind, verb in _VERBS.items() if kind in kinds]
@@ -427,6 +424,8 @@ def _changed(outputs: dict[str, Any]) -> str:
     if "among" in outputs:
         who = " or ".join(safe_line(name, 40) for name in outputs["among"])
         said += f": by {who}, at once in one checkout"
+    elif lane == UNKNOWN_LANE.name:
+        said += f" in {safe_line(str(outputs['worktree']), 40)}'s worktree"
     if "merged" in outputs:
         whose = " and ".join(safe_line(name, 40) for name in outputs["merged"]["of"])
         said += f": {whose}'s work, merged by {_person(outputs['merged']['by'])}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import urllib.request
 from pathlib import Path
@@ -172,13 +173,39 @@ async def test_two_agents_get_worktrees_that_work_and_a_person_runs_the_app_of_e
     assert marked(one) == [] and opens(app["url"]).startswith("not there")
     await until(one, "AVA", "setup", "done")
     assert {name: (await row(one, name))["ports"] for name in ("AVA", "BEN")} == ports
-    assert (await row(one, "AVA"))["app"] is None
+    # The row, the terminal and the room say that it ran. That of BEN somebody had stopped.
+    app = await until(one, "AVA", "app", "interrupted")
+    assert (app["by"], app["url"], app["reason"]) == ("ann", None, "was running when the room stopped")
+    assert (await row(one, "BEN"))["app"] is None
+    listed = (await one.relay("worktrees")).out
+    assert "the app was running when the room stopped; `" in listed and "worktrees run AVA" in listed, listed
+    said = r"The app of AVA was running when the room stopped\. `/app @AVA run` starts it again\."
+    await one.until_said(said, speaker="RELAY")
 
     # Nor does a daemon that is stopped.
     assert (await one.relay("worktrees", "run", "AVA", "--name", "ann")).code == 0
+    assert (await row(one, "AVA"))["app"]["state"] == "listening"
+    assert (await one.relay("worktrees", "run", "BEN", "--name", "ann")).code == 0
     assert marked(one)
     assert (await one.script("stop.sh")).code == 0
     assert marked(one) == []
+    await one.start()
+    both = "The apps of AVA and BEN were running when the room stopped. `/app @AVA run` starts one again."
+    await one.until_said(re.escape(both), speaker="RELAY")
+    # Nobody runs them: the next start says it in the rows alone. A worktree that goes takes it along.
+    assert (await one.script("stop.sh")).code == 0
+    await one.start()
+    assert [(await until(one, name, "app", "interrupted"))["by"] for name in ("AVA", "BEN")] == ["ann", "ann"]
+    done = await one.relay("worktrees", "discard", "AVA", "--name", "ann")
+    assert done.code == 0 and (await row(one, "AVA"))["app"] is None, done.all
+    assert (await one.relay("worktrees", "run", "BEN", "--name", "ann")).code == 0
+    assert (await one.relay("worktrees", "stop", "BEN", "--name", "ann")).code == 0
+    one.kill()
+    await one.start()
+    await until(one, "BEN", "setup", "done")
+    assert [(await row(one, name))["app"] for name in ("AVA", "BEN")] == [None, None]
+    entries = await one.entries()
+    assert len([each for each in entries if "running when the room stopped" in each["body"]]) == 2
 
 
 async def test_what_got_away_when_the_shim_died_too_is_ended_at_the_next_start(open_room: Open) -> None:

@@ -85,7 +85,7 @@ export interface WorktreeSetup {
 
 /** The app of a branch, as it runs or ran last. */
 export interface WorktreeApp {
-  state: "starting" | "running" | "listening" | "stopping" | "stopped" | "exited";
+  state: "starting" | "running" | "listening" | "stopping" | "stopped" | "exited" | "interrupted";
   by: string;
   started_at: string;
   ports: number[];

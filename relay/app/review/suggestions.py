@@ -23,7 +23,6 @@ from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeG
 from relay.app.review import journal
 from relay.app.review.comments import Comment, lines_of, place, replaced
 from relay.app.review.journal import SentComment
-from relay.app.wiring.tool_touches import UNKNOWN_LANE
 from relay.git.diff import changed_files, touches_of
 from relay.git.run import Git, GitError
 from relay.git.signing import of_named, of_person, of_relay, signed
@@ -37,7 +36,7 @@ from relay.room.dispatch.permissions import code_span
 from relay.room.journal import ledger
 from relay.store.ports import Store, Tx
 from relay.timeline.file_changes import record_changes
-from relay.timeline.projection import last_tree
+from relay.timeline.projection import UNKNOWN_LANE, last_tree
 from relay.timeline.rewind.tree_entries import REGULAR, Entry, tree_with
 
 #: Bytes of a file that lines are replaced in.

@@ -305,7 +305,7 @@ def _at(time: str) -> str:
 
 
 def _who(lane: str) -> str:
-    return safe_line(lane.partition("/")[2].removeprefix("human:"), 40)
+    return reading.author_of("", lane.partition("/")[2], None)
 
 
 def _whose(head: dict[str, Any]) -> str:

@@ -20,7 +20,7 @@ from dataclasses import replace
 
 import structlog
 
-from relay.airspace.worktrees.lifecycle import ABORTED, RESTORED, TAKEN_IN, is_ancestor
+from relay.airspace.worktrees.lifecycle import ABORTED, RESTORED, TAKEN_BACK, TAKEN_IN, is_ancestor
 from relay.airspace.worktrees.lifecycle import CHANGED as WORKTREE_CHANGED
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.app.wiring.commit_parts import parts_of
@@ -39,7 +39,7 @@ from relay.app.wiring.main_commits import (
 from relay.app.wiring.person_edits import PersonEdits
 from relay.app.wiring.person_lanes import PersonLanes
 from relay.app.wiring.told_rewinds import concerns, told
-from relay.app.wiring.tool_touches import UNKNOWN_LANE, ToolTouches
+from relay.app.wiring.tool_touches import ToolTouches
 from relay.checks import results as check_results
 from relay.config.settings import LiveSettings
 from relay.git.diff import changed_files, touches_of
@@ -55,14 +55,14 @@ from relay.store.ports import Store, StoreError, Tx
 from relay.timeline import checkpoints
 from relay.timeline.file_changes import on_main_already, record_changes, record_reads, record_tree
 from relay.timeline.handoffs.journal import held_trees
-from relay.timeline.projection import KnownTree, last_tree
+from relay.timeline.projection import UNKNOWN_LANE, KnownTree, last_tree
 from relay.timeline.reading import MAIN_LANE, Filter, page
 from relay.timeline.rewind.history import GIVEN_UP, REDONE, REWOUND, UNDONE
 from relay.verification import journal as verifications
 
 log = structlog.get_logger(__name__)
 #: What relay does to an agent's worktree between turns that sets its files, and as which source they are read then.
-_SET_BY_RELAY = {TAKEN_IN: "merge", ABORTED: "abort", RESTORED: "restore"}
+_SET_BY_RELAY = {TAKEN_IN: "merge", ABORTED: "abort", RESTORED: "restore", TAKEN_BACK: "restore"}
 #: The setting that says up to where in the log an agent was told of rewinds.
 _TOLD = "rewinds_told"
 #: Seconds between two looks for snapshots that are not to be kept any more.
@@ -224,22 +224,24 @@ class TimelineRecording:
         self, agent: str, known: KnownTree, tree: str, paths: set[str]
     ) -> tuple[str, set[str]]:
         """What relay did to this worktree last since the log knew it (empty: nothing that sets files), and which of
-        these paths stand as that left them: as git's merge made them, as they were before it, or brought back."""
+        these paths stand as that, or what it did before, left them: merged by git, as before a merge, or back."""
 
         async def work(tx: Tx) -> list[Event]:
             since = await events.get(tx, known.event)
-            after = 0 if since is None else since.pos
-            return await page(tx, Filter(agent, types=(WORKTREE_CHANGED,), after=after))
+            return await page(tx, Filter(agent, types=(WORKTREE_CHANGED,), after=since.pos if since else 0))
 
-        done = [event for event in await self._store.read(work) if event.outputs["change"] in _SET_BY_RELAY]
-        commit = done[-1].outputs["commit"] if done else None
-        if commit is None:
-            return "", set()
-        change = str(done[-1].outputs["change"])
-        stands = paths - {touch.path for touch in await self._touches(commit, tree)}
-        if change == TAKEN_IN:
-            # The first parent is the agent's side: what stood uncommitted is in it.
-            stands &= {touch.path for touch in await self._touches(f"{commit}^1", commit)}
+        stands, change = set[str](), ""
+        for event in await self._store.read(work):
+            if event.outputs["change"] not in _SET_BY_RELAY or not (commit := event.outputs["commit"]):
+                continue
+            change, first = str(event.outputs["change"]), f"{commit}^1"
+            # A takeback gives the branch what main had before it.
+            left = await self._touches(first if change == TAKEN_BACK else commit, tree)
+            as_left = paths - {touch.path for touch in left}
+            if change == TAKEN_IN:
+                # The first parent is the agent's side: what stood uncommitted is in it.
+                as_left &= {touch.path for touch in await self._touches(first, commit)}
+            stands |= as_left
         return change, stands
 
     # -- the main branch
@@ -432,8 +434,6 @@ class TimelineRecording:
     async def _keep(self, tree: str, commits: Sequence[str], plan: Plan, reason: str) -> None:
         if (kept := self.kept) is not None:
             await kept.keep(tree, commits, lane=plan.lane.key, reason=reason, at=time.time())
-
-    # -- git
 
     @property
     def _git(self) -> Git:

@@ -35,19 +35,15 @@ from relay.git.checkout import head_of
 from relay.git.diff import changed_files, touches_of
 from relay.git.merge_state import merge_heads
 from relay.git.run import Git, GitError, name_of
-from relay.log.events import Lane
 from relay.model import Changes, Location, Workplace
 from relay.model.touches import Source, Touch
 from relay.room.dispatch.turns import Plan
-from relay.room.journal import ledger
 from relay.store.ports import Store, StoreError, Tx
 from relay.timeline.file_changes import others_writes, record_changes, record_reads
-from relay.timeline.projection import last_tree
+from relay.timeline.projection import UNKNOWN_LANE, last_tree
 from relay.timeline.rewind.tree_entries import entries_at
 
 log = structlog.get_logger(__name__)
-#: Who writes where no turn runs, or several do.
-UNKNOWN_LANE = Lane(ledger.ROOM, "unknown")
 #: Seconds that claims are gathered before a look, and between two looks; so many are looked at earlier.
 GATHER_S, MOST_GATHERED = 1.0, 200
 #: Seconds that changes are gathered before a look: with the watcher's own, well under a second after a tool.

@@ -1,29 +1,33 @@
 """Runs the app of an agent's branch in its worktree, with the ports of that (docs/worktrees.md).
 
 Invariants: one app a worktree. It ends with all that it started: when it is stopped, when the room stops, and when
-the daemon is killed. That it listens on a port is what the system says, not what was configured.
+the daemon is killed; what ended with the room is known until it is run again. That it listens on a port is what the
+system says, not what was configured.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree
+from relay.app.worktrees import record as records
 from relay.app.worktrees.commands import CannotRun, running
 from relay.app.worktrees.live_output import LiveOutput
 from relay.app.worktrees.ports import PortRange, listening_ports, listens
+from relay.app.worktrees.record import RunningApp
 from relay.app.worktrees.setups import Say, WorktreeSetups
 from relay.base.child_process import ChildProcess
 from relay.base.durations import now_iso
 from relay.config.settings import LiveSettings
 from relay.model import Refusal
+from relay.model.names import STEWARD, listed
 from relay.room.dispatch.permissions import code_span
 
-State = Literal["starting", "running", "listening", "stopping", "stopped", "exited"]
+State = Literal["starting", "running", "listening", "stopping", "stopped", "exited", "interrupted"]
 #: The states of an app that is not over.
 ALIVE = ("starting", "running", "listening", "stopping")
 #: Seconds between two looks for its ports: until it listens, and then.
@@ -71,10 +75,40 @@ class WorktreeApps:
     ) -> None:
         self._settings, self._setups, self._say, self._changed = settings, setups, say, changed
         self._apps: dict[str, App] = {}
+        self._closed = False
 
     def find(self, agent: str) -> App | None:
         """The app of an agent's worktree that runs, or ran last."""
         return self._apps.get(agent)
+
+    def last(self, worktree: TrackedWorktree) -> App | None:
+        """The app of a worktree that runs, or ran last, also before the room stopped. Blocks."""
+        if (app := self._apps.get(worktree.name)) is not None or not self._setups.current.run:
+            return app
+        if (ran := records.running_app(worktree.checkout.git_dir, worktree.name)) is None:
+            return None
+        app = App(worktree.name, ran.by, "", PortRange(0, 0), LiveOutput(lambda _: None), "interrupted")
+        app.started_at, app.reason = ran.started_at, "was running when the room stopped"
+        return app
+
+    async def tell_interrupted(self, worktrees: Sequence[TrackedWorktree]) -> None:
+        """Tell the room once which apps a stop of it has ended. Raises OSError."""
+
+        def untold() -> list[str]:
+            names = []
+            for each in worktrees:
+                git_dir, app = each.checkout.git_dir, self.last(each)
+                ran = records.running_app(git_dir, each.name)
+                if app is not None and app.state == "interrupted" and ran is not None and not ran.told:
+                    records.put_app(git_dir, each.name, replace(ran, told=True))
+                    names.append(each.name)
+            return names
+
+        if names := await asyncio.to_thread(untold):
+            were = "apps of {} were" if len(names) > 1 else "app of {} was"
+            again = f"`/app @{names[0]} run` starts {'one' if len(names) > 1 else 'it'} again."
+            text = f"The {were.format(listed(names))} running when the room stopped. {again}"
+            await self._say(names[0], text, "")
 
     def running(self) -> list[App]:
         return [app for app in self._apps.values() if app.alive]
@@ -152,10 +186,12 @@ class WorktreeApps:
         return app
 
     async def leave(self, agent: str, by: str) -> None:
-        """End an agent's app, if it runs: its worktree is taken away."""
-        app = self._apps.get(self._setups.find(agent).name)
+        """End an agent's app, if it runs, and forget one that ended with the room: its worktree is taken away."""
+        worktree = self._setups.find(agent)
+        app = self._apps.get(worktree.name)
         if app is not None and app.alive:
             await self._stop(app, by)
+        await self._note(worktree, None)
 
     async def _stop(self, app: App, by: str) -> None:
         app.stopped_by = app.stopped_by or by
@@ -165,9 +201,10 @@ class WorktreeApps:
         await asyncio.wait([app.task])
 
     async def close(self) -> None:
-        """End all of them."""
+        """End all of them. What ran is known after the next start."""
+        self._closed = True
         for app in self.running():
-            app.stopped_by = app.stopped_by or "RELAY"
+            app.stopped_by = app.stopped_by or STEWARD
             app.stop.set()
         tasks = [app.task for app in self._apps.values() if app.task is not None and not app.task.done()]
         if tasks:
@@ -185,6 +222,7 @@ class WorktreeApps:
                 return
             self._setups.check_stays(app.agent)
             env = await self._setups.env(worktree)
+            await self._note(worktree, RunningApp(app.by, app.started_at))
             async with running(self._setups.current.run, env, worktree.checkout.top) as process:
                 if not app.stop.is_set():
                     self._set(app, "running")
@@ -199,9 +237,17 @@ class WorktreeApps:
             app.ports, app.ended_at = (), now_iso()
             if app.stopped_by:
                 app.reason = f"{app.stopped_by} stopped it"
+            if not (self._closed and app.stopped_by == STEWARD):
+                await self._note(worktree, None)
             self._set(app, "stopped" if app.stopped_by else "exited")
         if not app.stopped_by:
             await self._say(app.agent, f"The app of {app.agent} {_ended(app)}.", "app")
+
+    @staticmethod
+    async def _note(worktree: TrackedWorktree, app: RunningApp | None) -> None:
+        # It runs all the same where this cannot be written.
+        with suppress(OSError):
+            await asyncio.to_thread(records.put_app, worktree.checkout.git_dir, worktree.name, app)
 
     async def _before(self, app: App, wait: Any) -> bool:
         """Wait for the setup; False: it was stopped meanwhile."""

@@ -16,7 +16,7 @@ import structlog
 from relay.airspace.worktrees.registry import EDITORS, WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree
 from relay.airspace.worktrees.view import looked_for
-from relay.app.worktrees.apps import WorktreeApps
+from relay.app.worktrees.apps import App, WorktreeApps
 from relay.app.worktrees.commands import end_left
 from relay.app.worktrees.record import WorktreeRecord
 from relay.app.worktrees.setups import WorktreeSetups
@@ -65,6 +65,8 @@ class WorktreeDesk:
     async def run(self) -> None:
         """Set up what is new and measure what it takes, for ever."""
         await self._registry.surveyed.wait()
+        with suppress(OSError):
+            await self.apps.tell_interrupted(list(self._registry.worktrees.values()))
         while True:
             self._wake.clear()
             await self.setups.set_up_all()
@@ -167,8 +169,8 @@ class WorktreeDesk:
         """`{agent, ports, setup, app, busy, disk}` of an agent's worktree; `output`: with what was printed. Raises
         Refusal."""
         worktree = self.setups.find(agent)
-        known = await asyncio.to_thread(self.setups.known, worktree)
-        return {"agent": worktree.name, **self._row(worktree, known, output=output)}
+        known, app = await asyncio.to_thread(lambda: (self.setups.known(worktree), self.apps.last(worktree)))
+        return {"agent": worktree.name, **self._row(worktree, known, app, output=output)}
 
     async def printed(self, agent: str) -> str:
         """The newest of what the setup and the app of an agent's worktree printed, as markdown. Raises Refusal."""
@@ -177,9 +179,7 @@ class WorktreeDesk:
             if part is not None:
                 lines = part["output"].rstrip().splitlines()[-MOST_LINES:]
                 how = f": {part['reason']}" if part["reason"] else ""
-                printed = (
-                    f"printed:\n\n{fenced(safe(chr(10).join(lines)))}" if lines else "has printed nothing."
-                )
+                printed = f"printed:\n\n{fenced(safe(chr(10).join(lines)))}" if lines else "has no output."
                 parts.append(f"The {name} of {told['agent']} ({part['state']}{how}) {printed}")
         return "\n\n".join(parts) or f"Nothing has run in the worktree of {told['agent']}."
 
@@ -188,11 +188,10 @@ class WorktreeDesk:
         worktrees = [
             each for name, each in self._registry.worktrees.items() if name not in self._registry.guests
         ]
-        known = await asyncio.to_thread(lambda: [self.setups.known(worktree) for worktree in worktrees])
-        return {
-            worktree.name: self._row(worktree, record, output=False)
-            for worktree, record in zip(worktrees, known, strict=True)
-        }
+        known = await asyncio.to_thread(
+            lambda: [(each, self.setups.known(each), self.apps.last(each)) for each in worktrees]
+        )
+        return {each.name: self._row(each, record, app, output=False) for each, record, app in known}
 
     def trees(self) -> dict[str, str]:
         """By agent, the tree that stands in its worktree, empty where nothing of it is to land."""
@@ -207,8 +206,10 @@ class WorktreeDesk:
         commands = {"setup": bool(now.setup or now.copy), "run": bool(now.run), "archive": bool(now.archive)}
         return {"commands": commands, "disk": self.space.as_json()}
 
-    def _row(self, worktree: TrackedWorktree, known: WorktreeRecord, *, output: bool) -> dict[str, Any]:
-        app, setup, size = self.apps.find(worktree.name), known.setup, self.space.size(worktree.name)
+    def _row(
+        self, worktree: TrackedWorktree, known: WorktreeRecord, app: App | None, *, output: bool
+    ) -> dict[str, Any]:
+        setup, size = known.setup, self.space.size(worktree.name)
         shown_setup = None if setup is None else setup.as_json(output=output)
         if shown_setup is not None and output and (now := self.setups.output(worktree.name)) is not None:
             shown_setup["output"] = now

@@ -1,7 +1,8 @@
-"""What is kept of one worktree: its ports, and how its setup ended.
+"""What is kept of one worktree: its ports, how its setup ended, and which app runs in it.
 
 Invariant: the record lies in the worktree's own git directory, so it is gone when git removes the worktree, and a new
-worktree of the same name begins without one. Two agents in one checkout have one record.
+worktree of the same name begins without one. Two agents in one checkout have one record. That an app runs stands in a
+file of its own for each agent: it is written while a setup may be, and a stop of the room leaves it there.
 
 Blocking, for milliseconds: call it in a thread.
 """
@@ -19,6 +20,7 @@ from relay.base.files import read_regular, write_atomically
 
 #: The file in the worktree's git directory.
 NAME = "relay-worktree.json"
+_APP = "relay-app-{}.json"
 #: Characters of the end of a command's output that are kept, and of the reason that it did not succeed.
 MOST_OUTPUT, MOST_REASON = 8_000, 500
 
@@ -83,6 +85,32 @@ def save(git_dir: Path, record: WorktreeRecord) -> None:
         "setup": None if setup is None else asdict(setup),
     }
     write_atomically(git_dir / NAME, json.dumps(told) + "\n", durable=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RunningApp:
+    """Who started an agent's app, and when (ISO 8601). `told`: the room knows that it was cut off."""
+
+    by: str
+    started_at: str
+    told: bool = False
+
+
+def running_app(git_dir: Path, agent: str) -> RunningApp | None:
+    """The app that runs, or ran when the room stopped; None: none, or nobody can read it."""
+    try:
+        return RunningApp(**json.loads(read_regular(git_dir / _APP.format(agent))))
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def put_app(git_dir: Path, agent: str, app: RunningApp | None) -> None:
+    """None: it is over. Raises OSError."""
+    path = git_dir / _APP.format(agent)
+    if app is None:
+        path.unlink(missing_ok=True)
+    else:
+        write_atomically(path, json.dumps(asdict(app)) + "\n", durable=False)
 
 
 def last_lines(output: str, count: int) -> list[str]:

@@ -51,7 +51,8 @@ def stands_with(worktree: Mapping[str, Any]) -> list[str]:
     if setup is not None and (setup["state"] != "done" or setup["notes"]):
         lines.append(_setup(setup))
     if app is not None and app["state"] != "stopped":
-        lines.append(_app(app))
+        run = command(f"worktrees run {worktree['agent']}")
+        lines.append(_app(app) + f"; {run} starts it again" * (app["state"] == "interrupted"))
     return lines
 
 
@@ -79,7 +80,7 @@ def printed(told: Mapping[str, Any]) -> str:
 def _app(app: Mapping[str, Any]) -> str:
     if app["state"] == "listening":
         return f"the app listens at {app['url']}"
-    if app["state"] == "exited":
+    if app["state"] in ("exited", "interrupted"):
         return f"the app {app['reason']}"
     return {
         "starting": "the app is being started",

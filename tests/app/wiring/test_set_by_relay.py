@@ -60,6 +60,9 @@ async def test_work_that_was_not_recorded_before_a_merge_is_no_part_of_it(desk: 
     await desk.end(await desk.begin("AVA", take_main=True))
     late = (await desk.changed())[-1]
     assert (late.lane_key, touched(late)) == ("room/unknown", [("late.py", "write")])
+    assert f"{reading.author(late)} {reading.words(late)}" == "someone unknown wrote 1 in AVA's worktree"
+    for name in ("unknown", "someone unknown"):
+        assert await desk.store.read(lambda tx, name=name: reading.page(tx, reading.Filter(name))) == [late]
     assert (await last_read(desk)).outputs["paths"] == ["new.py"]
 
 
@@ -96,3 +99,26 @@ async def test_work_that_is_brought_back_is_nobodys_new_writing(desk: RecordedRo
     assert len(await desk.changed()) == wrote
     read = await last_read(desk)
     assert (read.outputs["source"], read.outputs["paths"]) == ("restore", ["own.py"])
+
+
+@pytest.mark.parametrize("moves_on", [False, True])
+async def test_work_that_a_takeback_gives_again_is_nobodys_new_writing(
+    desk: RecordedRoom, moves_on: bool
+) -> None:
+    await turn(desk, long=f"AVA\n{BODY}")
+    commit(desk.repo, {"long.py": f"{BODY}main\n"}, "main goes on")
+    merged = await desk.room.actions.merge("AVA", "Ann")
+    done = await desk.room.actions.take_back("AVA", "Ann", merged["commit"])
+    assert "has it again" in done["reason"]
+    assert (desk.at("AVA") / "long.py").read_text() == f"AVA\n{BODY}main\n"
+    if moves_on:
+        commit(desk.repo, {"new.py": "new\n"}, "main goes on again")
+    wrote = len(await desk.changed())
+    await desk.end(await desk.begin("AVA", take_main=moves_on))
+    events = [event for event in (await desk.changed())[wrote:] if event.outputs["worktree"] == "AVA"]
+    assert events == [], "nobody wrote it"
+    read = await last_read(desk)
+    assert (read.outputs["source"], read.outputs["paths"]) == (
+        "merge" if moves_on else "restore",
+        ["long.py", "new.py"] if moves_on else ["long.py"],
+    )

@@ -94,7 +94,7 @@ async def test_what_no_tool_named_is_nobodys_while_two_are_at_work(desk: Recorde
         ("AVA", ["alone.py"]),
         ("AVA", ["ava.py"]),
         ("BEN", ["ben.py"]),
-        ("unknown", ["shell.py"]),
+        ("someone unknown", ["shell.py"]),
         ("BEN", ["last.py"]),
     ]
     assert is_chain(found)
@@ -120,7 +120,7 @@ async def test_what_both_named_is_nobodys(desk: RecordedRoom) -> None:
     await desk.look(ben)
     await desk.end(ben)
     await desk.end(ava)
-    assert whose(await desk.changed()) == [("unknown", ["both.py"])]
+    assert whose(await desk.changed()) == [("someone unknown", ["both.py"])]
 
 
 async def test_nothing_is_taken_back_while_another_works_there(desk: RecordedRoom) -> None:
@@ -140,7 +140,7 @@ async def test_what_a_killed_room_left_there_is_nobodys(desk: RecordedRoom) -> N
     desk.room.registry.turn_trees.clear()
     desk.timeline = TimelineRecording(desk.store, desk.room.registry, LiveSettings(desk.room.settings))
     await turn(desk, "BEN", ben="1\n")
-    assert whose(await desk.changed()) == [("unknown", ["left.py"]), ("BEN", ["ben.py"])]
+    assert whose(await desk.changed()) == [("someone unknown", ["left.py"]), ("BEN", ["ben.py"])]
 
 
 @pytest.mark.parametrize("merged", ["AVA", "BEN"])

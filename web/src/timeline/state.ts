@@ -220,8 +220,8 @@ export const rows = computed<number[]>(() => {
 
 /** The agents that there are rows of. */
 export const agentNames = (): string[] => rows.value.filter((who) => !table.others.has(who)).map((who) => table.who.texts[who]!).filter((name) => !isNobody(name) && !isPerson(name));
-/** The name in a lane's key. */
-export const nameIn = (lane: string): string => lane.slice(lane.indexOf("/") + 1).replace(/^human:/, "");
+/** The name in a lane's key, as the room says it. */
+export const nameIn = (lane: string): string => lane === "room/unknown" ? "someone unknown" : lane.slice(lane.indexOf("/") + 1).replace(/^human:/, "");
 const lanesHere = (): string[] => table.lanes.texts.filter((_, lane) => !table.othersLanes.has(lane));
 export const isPerson = (name: string): boolean => lanesHere().some((lane) => lane.endsWith(`/human:${name}`));
 /** The keys of this room's lanes of a name. */

@@ -4,7 +4,7 @@ import type { EventTable, Place } from "./columns";
 import { KINDS } from "./kinds";
 
 /** A row of nobody's: the main branch, relay, and who is not known. */
-export const isNobody = (name: string): boolean => /^(main|unknown|room|relay)(@[0-9a-f]{8})?$/.test(name);
+export const isNobody = (name: string): boolean => /^(main|someone unknown|room|relay)(@[0-9a-f]{8})?$/.test(name);
 
 const dayFormat = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
 const timeFormat = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hourCycle: "h23" });

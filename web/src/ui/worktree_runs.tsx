@@ -23,6 +23,7 @@ const alive = (app: WorktreeApp | null | undefined): app is WorktreeApp => !!app
 
 function appWords(app: WorktreeApp): string {
   if (app.state === "exited") return app.reason || "ended";
+  if (app.state === "interrupted") return `${app.reason}; Run starts it again`;
   return { starting: "is being started", running: "runs, and listens on no port yet", listening: `listens on port ${app.port}`, stopping: "is being ended", stopped: "stopped" }[app.state];
 }
 
