@@ -248,6 +248,27 @@ async def test_a_merge_that_an_agent_is_stuck_in_is_listed_and_given_up(stuck: O
     )
     await expect(page.get_by_test_id("conflicts-count")).to_have_text("1 branch to settle")
     await shot(page, "conflict-stuck-1280-light")
+    # Its review says so everywhere, and shows the branch's own lines, not git's markers.
+    open_merge = "A merge is under way in BEN's worktree, with conflicts in src/cart.py."
+    await page.goto(f"{stuck.url}/#/review?of=BEN")
+    await expect(page.get_by_test_id("review-under-way")).to_contain_text(open_merge)
+    code = page.locator('[data-testid="review-file"][data-path="src/cart.py"]')
+    await expect(code).to_contain_text('encoding="utf-8"')
+    await expect(code).not_to_contain_text("<<<<<<<")
+    await shot(page, "review-merging-1280-light")
+    await page.set_viewport_size({"width": 390, "height": 844})
+    assert (found := await everywhere(page)) == [], "\n".join(found)
+    await page.goto(f"{stuck.url}/#/worktrees?of=BEN")
+    await expect(page.get_by_test_id("diff-under-way")).to_contain_text(open_merge)
+    await expect(page.get_by_test_id("diff")).not_to_contain_text("<<<<<<<")
+    for words in (("review", "BEN"), ("worktrees", "show", "BEN")):
+        said = await stuck.relay(*words)
+        assert said.code == 0 and open_merge in said.out, said
+        assert "<<<<<<<" not in said.out and "not committed" not in said.out, said
+    await stuck.post("/review @BEN")
+    await stuck.until_said(open_merge, speaker="RELAY")
+    await page.goto(f"{stuck.url}/#/conflicts")
+    await expect(listed).to_be_visible()
     await page.set_viewport_size({"width": 390, "height": 844})
     await page.emulate_media(color_scheme="dark")
     await shot(page, "conflict-stuck-390-dark")

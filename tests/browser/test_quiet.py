@@ -10,6 +10,7 @@ from playwright.async_api import expect
 from tests.browser.axe import everywhere
 from tests.browser.conftest import Come
 from tests.browser.person import Person, shot
+from tests.fakes.ollama import FakeOllama, by_words
 from tests.outside import Outside
 
 pytestmark = [pytest.mark.browser, pytest.mark.asyncio(loop_scope="session")]
@@ -63,7 +64,7 @@ async def test_a_skip_is_told_once(ann: Person, house: Outside) -> None:
     await expect(ann.page.locator(f"#e-{notice['id']}")).to_contain_text("GHOST does not answer")
 
 
-async def test_who_comes_back_is_told_what_came(come: Come, house: Outside) -> None:
+async def test_who_comes_back_is_told_what_came(come: Come, house: Outside, ollama: FakeOllama) -> None:
     ann = await come("ann")
     page = ann.page
     await ann.say("@CODEX I am off")
@@ -81,7 +82,19 @@ async def test_who_comes_back_is_told_what_came(come: Come, house: Outside) -> N
         re.compile(r"Since you left, 10 min.*: 1\d messages: CODEX answered \d, ben said 9")
     )
     await expect(page.get_by_test_id("new-line")).to_contain_text("New since")
+    # The model is asked when the box is opened; what it says of a message that nobody sent is not shown.
+    points = [
+        {"text": "The import fails with every discount.", "messages": [last["number"], 999_999]},
+        {"text": "All of it is mended.", "messages": [999_999]},
+    ]
+    ollama.decide = lambda asked: (
+        {"points": points} if "points" in asked["format"]["properties"] else by_words(asked)
+    )
     await since.locator("summary").click()
+    await expect(since).to_contain_text("In short, by llama3.2:latest:")
+    worded = since.get_by_test_id("since-worded")
+    await expect(worded).to_have_text(f"The import fails with every discount. m{last['number']}")
+    ollama.decide = by_words
     await shot(page, "quiet-since-light")
     size = page.viewport_size
     assert await everywhere(page) == [] and size is not None

@@ -45,5 +45,12 @@ async def test_what_came_since_somebody_left_is_told_in_short(tmp_path: Path) ->
         assert [one["name"] for one in came["answers"]] == ["AVA"]
         wrong = await told.post("/since yesterday", "ann")
         assert "is no message" in (await told.reply_to(wrong["id"], "RELAY"))["body"]
-        for query, status in (("after=m999", 404), ("", 400), ("after=m1&until=m2", 400)):
+        for query, status in (
+            ("after=m999", 404),
+            ("", 400),
+            ("after=m1&until=m2", 400),
+            ("after=m1&worded=1", 400),
+        ):
             assert (await told.ask("GET", f"/api/since?{query}"))[0] == status, query
+        # Without a model nothing is worded.
+        assert await told.get(f"/api/since?after=m{last['number']}&name=ann&worded=true") == {"worded": None}

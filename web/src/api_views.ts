@@ -3,7 +3,7 @@
 import { api as first, call, entry, page, query, quote, signed } from "./api";
 import type { Advisory, Choice, Sample } from "./airspace_types";
 import type { Imported, Task, TaskDetail, TaskPatch } from "./coordination_types";
-import type { Agent, CodeThen, Hit, Since } from "./types";
+import type { Agent, CodeThen, Hit, Since, Worded } from "./types";
 import type { Checkpoint, FileView, HandoffAnswer, Heads, MomentDiff, Rewound, TakenBack, TreeView, WholeEvent } from "./timeline_types";
 import type { PlacedConflict } from "./conflicts/types";
 import type { VariantDiff } from "./explore/types";
@@ -34,6 +34,7 @@ export const api = {
   resolve: (number: number, choice: number, text?: string) =>
     call<{ reason?: string }>("POST", `/api/conflicts/c${number}`, signed({ choice, text })),
   since: (after: string, name: string) => call<Since>("GET", `/api/since${query({ after, name: name || undefined })}`),
+  sinceWorded: (after: string, name: string) => call<{ worded: Worded | null }>("GET", `/api/since${query({ after, name: name || undefined, worded: "true" })}`),
   actOnNeed: (id: string, action: string, text: string) =>
     call<{ reason?: string; undo: string | null; opens?: string | null }>("POST", `/api/needs/${quote(id)}`, signed({ action, text: text || undefined })),
   signOut: () => call<{ ok?: boolean }>("POST", "/api/sign-out", {}),

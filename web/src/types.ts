@@ -337,6 +337,12 @@ export interface Since {
   lines: { number: number; speaker: string; text: string }[];
 }
 
+/** What a local model makes of what came; each point with the messages that it is from. */
+export interface Worded {
+  model: string;
+  points: { text: string; messages: number[] }[];
+}
+
 export type Frame =
   | { cursor: string | null; type: "airspace"; data: AirspaceState }
   | { cursor: string | null; type: "advisory"; data: Advisory }

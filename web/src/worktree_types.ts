@@ -165,6 +165,8 @@ export interface WorktreeDiff {
   agent: string;
   branch: string;
   base: string;
+  /** A sentence, while a merge into the branch is under way; else empty, or not told. */
+  under_way?: string;
   diff: string;
   files: { path: string; change: string; insertions: number; deletions: number; binary: boolean }[];
   truncated: boolean;

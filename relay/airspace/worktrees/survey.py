@@ -52,6 +52,8 @@ class Work:
     unsettled: tuple[UnsettledFile, ...] = ()
     #: Of those of a merge under way, what the branch itself changes, against where it left the main branch.
     own: Mapping[bytes, Record] = field(default_factory=dict)
+    #: The commit that `own` is against.
+    own_base: str = ""
 
     @property
     def empty(self) -> bool:
@@ -151,7 +153,8 @@ class Surveyor:
         from survey to survey. Raises GitError."""
         head = snapshot.head.commit
         past = await self._history(git, head, main)
-        own, own_hunks = await self._own(git, snapshot, past.base)
+        own_base = past.base
+        own, own_hunks = await self._own(git, snapshot, own_base)
         if snapshot.merging:
             # What the merge brings in is not this branch's work.
             past = replace(past, base=await git.maybe("merge-base", main, snapshot.commit) or past.base)
@@ -193,6 +196,7 @@ class Surveyor:
                 }.items()
             ),
             own=own,
+            own_base=own_base,
         )
 
     async def _own(

@@ -7,17 +7,18 @@ Invariant: nothing is done here with a worktree that is at another member.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from relay.airspace.shared.shared_work import SharedWork
 from relay.airspace.worktrees.merging.order import best_order
+from relay.airspace.worktrees.merging.wording import merge_under_way
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.survey import Work
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree
 from relay.config.command_line import command
 from relay.git import diff
-from relay.git.run import GitError, name_of
+from relay.git.run import Git, GitError, name_of
 from relay.git.trial_merge import Trial, Verdict
 from relay.model import Fault, Refusal
 
@@ -239,9 +240,27 @@ def _paths(record: diff.Record) -> set[str]:
     return {name_of(record.path), name_of(record.last_path)}
 
 
+async def _text(git: Git, work: Work, records: Sequence[diff.Record], *, named: bool) -> tuple[str, bool]:
+    """The difference of these files as text, those in conflict first, and whether it was cut. `named`: they are not
+    all of the work's; else git is not told their names, which may be too many."""
+    own = [record for record in records if record.last_path in work.own]
+    kept = [record for record in records if record.last_path not in work.own]
+    text, cut = "", False
+    for before, after, part in (
+        (work.own_base, work.snapshot.head.commit, own),
+        (work.base, work.snapshot.tree, kept),
+    ):
+        if part and after:
+            paths = {side for record in part for side in _paths(record)} if named or work.own else ()
+            more, beyond = await diff.unified(git, before, after, MOST_DIFF, sorted(paths))
+            text, cut = text + more, cut or beyond
+    return text, cut
+
+
 async def difference(registry: WorktreeRegistry, agent: str, path: str = "") -> dict[str, Any] | None:
-    """What a worktree changes against its base, as it stands now: what of it would land. `path`: with the text of
-    this file alone. None: no such worktree. Raises GitError."""
+    """What a worktree changes against its base, as it stands now: what of it would land. Of a file with conflicts of
+    a merge under way, what the branch itself changes. `path`: with the text of this file alone. None: no such
+    worktree. Raises GitError."""
     worktree = registry.find(agent)
     if worktree is None:
         return None
@@ -252,10 +271,9 @@ async def difference(registry: WorktreeRegistry, agent: str, path: str = "") -> 
         raise GitError("diff", 1, worktree.trouble or "the worktree has not been read yet")
     # Without the snapshot's index, which the next snapshot writes meanwhile.
     git, snapshot = registry.scratch.git(worktree.checkout), work.snapshot
-    wanted = {side for record in work.records for side in _paths(record) if path and path in _paths(record)}
-    text, truncated = "", False
-    if not path or wanted:
-        text, truncated = await diff.unified(git, work.base, snapshot.tree, MOST_DIFF, sorted(wanted))
+    shown = [work.own.get(record.last_path, record) for record in work.records]
+    read = [record for record in shown if not path or path in _paths(record)]
+    text, truncated = await _text(git, work, read, named=bool(path))
     open_work = []
     if snapshot.dirty:
         open_work = await diff.changed_files(git, snapshot.head.commit or work.base, snapshot.tree)
@@ -272,9 +290,9 @@ async def difference(registry: WorktreeRegistry, agent: str, path: str = "") -> 
             "new": record.new if record.new.strip("0") else None,
             "old_mode": record.old_mode if record.old_mode.strip("0") else None,
             "new_mode": record.new_mode if record.new_mode.strip("0") else None,
-            "uncommitted": not open_paths.isdisjoint(_paths(record)),
+            "uncommitted": record.last_path not in work.own and not open_paths.isdisjoint(_paths(record)),
         }
-        for record in work.records
+        for record in shown
     ]
     target = await registry.target()
     return {
@@ -287,6 +305,7 @@ async def difference(registry: WorktreeRegistry, agent: str, path: str = "") -> 
         "about": await _about(registry, worktree.name, work),
         "path": str(worktree.checkout.top),
         "dirty": snapshot.dirty,
+        "under_way": merge_under_way(worktree.name, snapshot.unsettled) if snapshot.merging else "",
         "diff": text,
         "files": files,
         "truncated": truncated,

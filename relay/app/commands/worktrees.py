@@ -349,10 +349,11 @@ def _count(many: int, what: str) -> str:
 
 def _diff(difference: dict[str, Any]) -> str:
     """Line by line, since only git's own line ends begin a line of a diff."""
+    head = f"{indented(difference['under_way'])}\n\n" if difference["under_way"] else ""
     if not difference["diff"]:
-        return indented(f"{difference['branch']} changes nothing.")
+        return head + indented(f"{difference['branch']} changes nothing.")
     cut = "\n(cut here: it is longer)" if difference["truncated"] else ""
-    return "\n".join(map(indented, difference["diff"].rstrip().split("\n"))) + cut
+    return head + "\n".join(map(indented, difference["diff"].rstrip().split("\n"))) + cut
 
 
 def _row(worktree: dict[str, Any]) -> str:

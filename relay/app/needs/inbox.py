@@ -12,14 +12,15 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from relay.airspace.advisories import table
 from relay.airspace.live.service import AirspaceService
-from relay.app.needs import found, since, work
+from relay.app.needs import found, since, since_worded, work
 from relay.app.needs.answered import answered_tasks
 from relay.app.needs.elsewhere import NeedsElsewhere
 from relay.app.needs.merges import merge_needs
 from relay.app.needs.need import Kind, Need, meant
 from relay.app.needs.runs import run_needs
-from relay.app.needs.settled import what_is_so
+from relay.app.needs.since import Came
 from relay.app.needs.words import unheard
 from relay.app.worktrees.desk import WorktreeDesk
 from relay.base.durations import clock_time, parse_iso, rough_duration
@@ -27,6 +28,8 @@ from relay.base.terminal_text import flat
 from relay.config.settings import LiveSettings
 from relay.log import events
 from relay.log.encoding import dumps
+from relay.merge.resolution import journal as conflicts
+from relay.merge.resolution.wording import how_it_stands
 from relay.model import Board, Fault, Refusal, references
 from relay.model.actions import MarkAdvisory, Needing, PutOff, ShowNeeds, ShowSince
 from relay.model.references import Thing
@@ -37,6 +40,8 @@ from relay.room.dispatch.running import RunningTurns
 from relay.room.steward import markdown
 from relay.room.steward.meant import message_of
 from relay.store.ports import Store, Tx
+from relay.verification.landing import journal as landings
+from relay.verification.landing.service import entry_words
 
 #: The settings of the database that say what is put off, `{need: until}` (Unix seconds), and by whom.
 _LATER, _LATER_BY = "needs_later", "needs_later_by"
@@ -128,14 +133,22 @@ class NeedsInbox:
     async def since(self, store: Store, after: str, *, reader: str) -> since.Since:
         """What came behind a message (`m12`), "" = the reader's last one, in a transaction of its own. Raises
         Refusal."""
+        return await asyncio.to_thread(since.told, await self._came(store, after, reader))
 
-        async def work(tx: Tx) -> since.Came:
+    async def worded(self, store: Store, after: str, *, reader: str) -> dict[str, Any] | None:
+        """The same in the words of the room's model (`since_worded.worded`). Raises Refusal."""
+        came = await self._came(store, after, reader)
+        talk = [one for one in await asyncio.to_thread(since.talk_of, came) if one.proven]
+        return await since_worded.worded(self._settings.current.dispatcher, talk)
+
+    async def _came(self, store: Store, after: str, reader: str) -> Came:
+        async def work(tx: Tx) -> Came:
             waits = len(await self.read(tx))
             if after:
                 return await since.read(tx, after, reader=reader, waits=waits)
             return await since.read_from_own(tx, reader, waits=waits)
 
-        return await asyncio.to_thread(since.told, await store.read(work))
+        return await store.read(work)
 
     async def absent(self, tx: Tx, word: str) -> Refusal:
         """Why nothing in the inbox is what people mean by this word."""
@@ -150,7 +163,7 @@ class NeedsInbox:
             back = PutOff(off.typed, undo=True).line()
             return Refusal(text, f"`{back}` in the room brings it back.", Fault.UNKNOWN)
         shown = word[:60]
-        if so := await what_is_so(tx, word):
+        if so := await _what_is_so(tx, word):
             return Refusal(f"{shown} needs nobody any more. {so}", "Nothing was done.", Fault.UNKNOWN)
         text = f"Nothing in the inbox is {shown}: it is settled, or there never was such a thing."
         return Refusal(text, "`/inbox` and `relay inbox` show what needs you.", Fault.UNKNOWN)
@@ -203,6 +216,26 @@ class SinceOrders:
 def _question(need: Need) -> str:
     """A question in words, as markdown: "AVA's question m12 (“Which one?”)"."""
     return f"{markdown.plain(need.about)}'s question {need.ref} (“{markdown.plain(need.text)}”)"
+
+
+async def _what_is_so(tx: Tx, id: str) -> str:
+    """A sentence about what the id of a need names that is in the inbox no more; empty where nothing more is known
+    than that it needs nobody."""
+    kind, _, rest = id.partition(":")
+    name = rest.partition(":")[0]
+    try:
+        if kind == "conflict" and (named := references.read(name)) is not None:
+            asked = await conflicts.conflict(tx, named[1])
+            return f"{asked.name}: {how_it_stands(asked)}"
+        if kind == "landing" and name.isdecimal():
+            return f"{entry_words(await landings.load(tx, int(name)))}."
+        if kind == "advisory":
+            advisory = await table.advisory(tx, name)
+            if advisory is not None and not advisory.open:
+                return f"The collision is over: {advisory.closed_why}."
+    except Refusal:
+        return ""
+    return ""
 
 
 async def _put_off(tx: Tx) -> dict[str, float]:

@@ -11,7 +11,7 @@ from relay.app.needs.inbox import NeedsInbox
 from relay.app.needs.need import Kind, Need, meant
 from relay.app.needs.since import line
 from relay.faces.http.requests.errors import answer
-from relay.faces.http.requests.parsing import Query
+from relay.faces.http.requests.parsing import Query, bad
 from relay.faces.http.requests.reader import RequestReader, only_person
 from relay.merge.resolution import journal as conflicts
 from relay.model import Fault, Refusal, references
@@ -43,11 +43,15 @@ class NeedRoutes:
 
     async def since(self, request: web.Request) -> web.Response:
         """What came behind the message `after` (`m12`), for the reader `name`: numbers, and the sentences that say
-        most."""
-        query = Query(request, "after", "name")
+        most. With `worded=true` only what the room's model makes of it: `{worded: {model, points} | null}`."""
+        query = Query(request, "after", "name", "worded")
         after, reader = query.text("after"), query.text("name") or ""
         if not after:
             raise Refusal("after is missing.", "It is a message's number, like m12.", Fault.MALFORMED)
+        if (flag := query.text("worded")) not in (None, "true", "false"):
+            raise bad(f"worded is {flag[:40]!r}.", "It is true or false.")
+        if flag == "true":
+            return answer({"worded": await self._inbox.worded(self._store, after, reader=reader)})
         came = await self._inbox.since(self._store, after, reader=reader)
         return answer({**came.as_json(), "line": line(came)})
 

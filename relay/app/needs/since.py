@@ -1,8 +1,8 @@
 """What came since somebody left, in short: numbers, and the sentences that say most (docs/inbox.md).
 
-Invariant: every sentence is one that somebody wrote, with the number of its message: nothing is worded anew, and no
-model is asked. A line that was written straight into the transcript is not quoted, and one in the name of an agent or
-of the room does not count.
+Invariant: every sentence is one that somebody wrote, with the number of its message: nothing is worded anew. A line
+that was written straight into the transcript is not quoted, and one in the name of an agent or of the room does not
+count.
 """
 
 from __future__ import annotations
@@ -147,17 +147,7 @@ def told(came: Came) -> Since:
         json.loads(row["meta"]) for row in rows if row["kind"] == Kind.SYSTEM and _FAILED.search(row["meta"])
     ]
     merged = [str(meta.get("agent", "")) for meta in changes if meta.get("change") == _MERGED]
-    talk = [
-        Words(
-            *(row["number"], row["speaker"], Kind(row["kind"]), row["body"]),
-            proven='"unverified"' not in row["meta"],
-        )
-        for row in rows
-        if row["kind"] in (Kind.HUMAN, Kind.AGENT)
-        and '"claims"' not in row["meta"]
-        and row["speaker"] != came.reader
-        and not row["body"].startswith("/")
-    ]
+    talk = talk_of(came)
     return Since(
         came.after,
         came.at,
@@ -171,6 +161,21 @@ def told(came: Came) -> Since:
         tuple(telling([one for one in talk if one.proven], came.reader)),
         len(came.rows) > MOST,
     )
+
+
+def talk_of(came: Came) -> list[Words]:
+    """What people and agents said to others than the room, the oldest first. Pure."""
+    return [
+        Words(
+            *(row["number"], row["speaker"], Kind(row["kind"]), row["body"]),
+            proven='"unverified"' not in row["meta"],
+        )
+        for row in came.rows[:MOST][::-1]
+        if row["kind"] in (Kind.HUMAN, Kind.AGENT)
+        and '"claims"' not in row["meta"]
+        and row["speaker"] != came.reader
+        and not row["body"].startswith("/")
+    ]
 
 
 def _failed(notice: Mapping[str, Any]) -> str:

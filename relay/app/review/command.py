@@ -92,7 +92,8 @@ def _listed(told: Mapping[str, Any], person: str) -> str:
     if not files:
         from relay.app.review.reviews import landed
 
-        return f"{head}: no change." + (f" {landed(told['landed'])}" if told["landed"] else "")
+        said = [f"{head}: no change.", landed(told["landed"]) if told["landed"] else "", told["under_way"]]
+        return " ".join(filter(None, said))
     added, removed = (sum(file[side] for file in files) for side in ("insertions", "deletions"))
     done = sum(file["reviewed"] for file in files)
     many = f"{len(files)} file{'s' * (len(files) != 1)}"
@@ -101,7 +102,8 @@ def _listed(told: Mapping[str, Any], person: str) -> str:
         from relay.airspace.worktrees.merging.wording import about_said
 
         lines.append(f"It is about: {safe_line(about_said(told['about']), 400)}")
-    lines += ["Some of it is not committed yet (*)."] if told["dirty"] else []
+    lines += [safe_line(told["under_way"], 800)] if told["under_way"] else []
+    lines += ["Some of it is not committed yet (*)."] if any(file["uncommitted"] for file in files) else []
     lines += [safe_line(each, 400) for each in told["settled"]]
     wide = min(60, max(len(file["path"]) for file in files))
     for file in files:

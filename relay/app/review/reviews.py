@@ -279,14 +279,17 @@ def shown(told: Mapping[str, Any], person: str) -> str:
     files = told["files"]
     done = sum(file["reviewed"] for file in files)
     added, removed = (sum(file[side] for file in files) for side in ("insertions", "deletions"))
-    beside = " Some of it is not committed yet." if told["dirty"] else ""
+    beside = " Some of it is not committed yet." if any(file["uncommitted"] for file in files) else ""
     into = told["into"] or "the main branch"
     many = f"{len(files)} file{'s' * (len(files) != 1)}"
     head = f"`{told['branch']}` of {told['agent']} against {into} ({told['base'][:9]}): "
     if not files:
         what = f"{head}no change." + (f" {landed(told['landed'])}" if told["landed"] else "")
+        what += f" {told['under_way']}" if told["under_way"] else ""
         return "\n".join([what, *_open_comments(told, "Comments that were open when it landed:")])
     lines = [f"{head}{many}, +{added} -{removed}. {person} has reviewed {done}.{beside}", ""]
+    if told["under_way"]:
+        lines[1:1] = ["", told["under_way"]]
     if told["about"]:
         lines[1:1] = ["", f"It is about: {safe_line(about_said(told['about']), 120)}"]
     for file in files[:MOST_NAMED]:

@@ -116,16 +116,30 @@ async def test_markers_are_no_work_and_move_no_line(tmp_path: Path) -> None:
         [row] = (await rows(one.registry))[0]
         shown = await difference(one.registry, "A", "")
         assert shown is not None
-        of_file = [(each["path"], each["insertions"], each["deletions"]) for each in shown["files"]]
-        return [row["lines"], row["insertions"], row["deletions"], of_file]
+        of_file = [
+            (each["path"], each["insertions"], each["deletions"], each["new"]) for each in shown["files"]
+        ]
+        part = await difference(one.registry, "A", "a.py")
+        assert part is not None
+        said.append(shown["under_way"])
+        assert part["diff"] == shown["diff"][: len(part["diff"])]
+        return [row["lines"], row["insertions"], row["deletions"], of_file, shown["diff"], shown["truncated"]]
 
+    said: list[str] = []
     before = await told()
-    assert before == [{"a.py": [[5, 5], [14, 15]]}, 5, 3, [("a.py", 4, 3), ("own.py", 1, 0)]]
+    blobs = [git(one.at("A"), "hash-object", name) for name in ("a.py", "own.py")]
+    files = [("a.py", 4, 3, blobs[0]), ("own.py", 1, 0, blobs[1])]
+    assert before[:4] == [{"a.py": [[5, 5], [14, 15]]}, 5, 3, files]
     place = await one.turns.before_turn("A", take_main=True)
     assert place is not None and "a.py (lines 5-13, 22-29)" in place.note, (
         "as the agent finds them in its file"
     )
     assert await told() == before
+    assert said == [
+        "",
+        "A merge is under way in A's worktree, with conflicts in a.py. You see what the branch itself changes "
+        "there, without git's markers.",
+    ]
     # One is settled, the other edited between its markers.
     text = (one.at("A") / "a.py").read_text()
     at = text.index(">>>>>>>")
@@ -134,6 +148,9 @@ async def test_markers_are_no_work_and_move_no_line(tmp_path: Path) -> None:
     await one.turns.after_turn("A")
     assert "A has not settled a.py (lines 14-15): the merge of main" in one.happened[-1].text
     assert (await told())[0] == {"a.py": [[14, 15]]}
+    write(one.at("A"), {"a.py": mine})
+    await told()
+    assert said[-1] == "A merge is under way in A's worktree. No conflict is left in it."
 
 
 async def test_the_names_of_the_branches_stand_behind_the_markers(tmp_path: Path) -> None:

@@ -42,11 +42,12 @@ export function BranchLine({ agent }: { agent: string }) {
   );
 }
 
-/** What of the branch waits for a person, and where other lines land than it has. */
-export function BranchNotes({ agent, settled }: { agent: string; settled: readonly string[] }) {
+/** Whether a merge into the branch is under way, what of it waits for a person, and where other lines land than it has. */
+export function BranchNotes({ agent, underWay, settled }: { agent: string; underWay: string; settled: readonly string[] }) {
   const waits = needs.value.filter((need) => OF_BRANCH.has(need.kind) && need.about.split(" and ").includes(agent));
   return (
     <>
+      {underWay && <p class="diff-note diff-note-warn" role="status" data-testid="review-under-way">{underWay}</p>}
       {waits.map((need) => <p key={need.id} class="diff-note diff-note-warn" data-testid="review-waits"><Words text={need.text} /> <button type="button" class="link" onClick={() => show("needs")}>Decide</button></p>)}
       {settled.map((text) => <p key={text} class="diff-note diff-note-warn" data-testid="review-settled">{text}</p>)}
     </>

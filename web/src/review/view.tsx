@@ -185,7 +185,7 @@ function Reader({ review, again, change }: Acts & { change: (next: Review) => vo
           )}
           <label><input type="checkbox" checked={wrap} onChange={(event) => setWrap(event.currentTarget.checked)} /> Wrap lines</label>
         </div>
-        {review.dirty && <p class="diff-note" data-testid="review-dirty">What is marked as not committed lands with the rest.</p>}
+        {review.files.some((file) => file.uncommitted) && <p class="diff-note" data-testid="review-dirty">What is marked as not committed lands with the rest.</p>}
         {review.files.map((file) => <FileBox key={file.path} info={file} file={texts.get(file.path) ?? loaded[file.path] ?? null} acts={{ review, again }} split={two} open={open(file.path)} onToggle={() => { here.current = file.path; turn(file.path); }} onReviewed={() => void mark(file)} onLoad={() => void load(file.path)} />)}
         {elsewhere.length > 0 && <section class="rv-elsewhere" aria-label="Comments on other files"><h3>On files that the branch does not change now</h3>{elsewhere.map((one) => <div key={one.id}><code>{one.path}</code><SentCard comment={one} acts={{ review, again }} /></div>)}</section>}
         <p class="rv-keys muted">Keys: <kbd>n</kbd> <kbd>p</kbd> file, <kbd>j</kbd> <kbd>k</kbd> line, <kbd>Enter</kbd> comment on it (a click with <kbd>Shift</kbd>: up to that line), <kbd>v</kbd> reviewed, <kbd>s</kbd> side by side.</p>
@@ -282,7 +282,7 @@ export default function ReviewView() {
         )}
         {review && review.files.length > 0 && <BranchLine agent={review.agent} />}
       </header>
-      {review && <BranchNotes agent={review.agent} settled={review.settled} />}
+      {review && <BranchNotes agent={review.agent} underWay={review.under_way ?? ""} settled={review.settled} />}
       {problem && <p class="problem rv-problem" role="alert"><Words text={problem} /></p>}
       {!agent && <div class="empty"><h2>Whose branch?</h2><p>{names.length ? "Choose an agent above." : "No agent has a worktree here."}</p></div>}
       {agent && !review && !problem && <p class="diff-note" role="status">Reading the branch…</p>}

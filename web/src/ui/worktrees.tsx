@@ -182,7 +182,7 @@ function Diff({ tree }: { tree: Worktree }) {
   const [told, setTold] = useState<WorktreeDiff | null>(null);
   const [problem, setProblem] = useState("");
   // Read anew when the numbers of the worktree have changed.
-  const version = `${tree.agent} ${tree.ahead} ${tree.files} ${tree.insertions} ${tree.deletions}`;
+  const version = `${tree.agent} ${tree.ahead} ${tree.files} ${tree.insertions} ${tree.deletions} ${tree.merging} ${tree.conflicts.join()}`;
   useEffect(() => {
     let gone = false;
     api.worktreeDiff(tree.agent).then(
@@ -198,7 +198,8 @@ function Diff({ tree }: { tree: Worktree }) {
         {landing.value && testsAnything(landing.value) && <button type="button" class="button small" onClick={() => void tell(api.verifyWork(tree.agent))} data-tip="Run the policies on it as it stands, without landing it" data-testid="verify-work">Verify</button>}
         <IconButton icon="close" label="Hide diff" onClick={() => (worktreeOf.value = null)} />
       </header>
-      {tree.conflicts.length > 0 && <p class="diff-note diff-note-warn" data-testid="diff-conflicts">The main branch has changed the same lines in {tree.conflicts.slice(0, 5).map((path, i) => <span key={path}>{i > 0 && ", "}<code>{path}</code></span>)}{tree.conflicts.length > 5 ? ` and ${tree.conflicts.length - 5} more` : ""}. Ask {tree.agent} to merge the main branch into its own.</p>}
+      {told?.under_way && <p class="diff-note diff-note-warn" data-testid="diff-under-way">{told.under_way}</p>}
+      {tree.conflicts.length > 0 && !tree.merging && <p class="diff-note diff-note-warn" data-testid="diff-conflicts">The main branch has changed the same lines in {tree.conflicts.slice(0, 5).map((path, i) => <span key={path}>{i > 0 && ", "}<code>{path}</code></span>)}{tree.conflicts.length > 5 ? ` and ${tree.conflicts.length - 5} more` : ""}. Ask {tree.agent} to merge the main branch into its own.</p>}
       {tree.left_out && tree.left_out.length > 0 && <p class="diff-note">Not in the diff, because git would not store it: {tree.left_out.slice(0, 5).map((path, i) => <span key={path}>{i > 0 && ", "}<code>{path}</code></span>)}</p>}
       {problem && <p class="problem" role="alert">{problem}</p>}
       {!told && !problem && <p class="diff-note" role="status">Reading the diff…</p>}

@@ -87,6 +87,15 @@ def to_settle(branch: str, files: Sequence[UnsettledFile]) -> str:
     return text
 
 
+def merge_under_way(agent: str, files: Sequence[UnsettledFile]) -> str:
+    """What people read above a branch, while a merge into it is under way. `files`: those that are not settled."""
+    said = f"A merge is under way in {agent}'s worktree"
+    if not files:
+        return f"{said}. No conflict is left in it."
+    where = some([flat(path) for path, _ in files], MOST_NAMED)
+    return f"{said}, with conflicts in {where}. You see what the branch itself changes there, without git's markers."
+
+
 def taken_in(branch: str, joined: Sequence[JoinedFile] = ()) -> str:
     """What an agent is told whose branch has the main branch's work already."""
     branch = flat(branch)

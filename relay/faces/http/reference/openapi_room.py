@@ -339,7 +339,11 @@ ROOM_ROUTES = (
         "GET",
         "/api/since",
         "What came behind a message, for a reader, in short.",
-        {"after": {"type": "string", "pattern": "^m?[0-9]{1,9}$"}, "name": {"type": "string"}},
+        {
+            "after": {"type": "string", "pattern": "^m?[0-9]{1,9}$"},
+            "name": {"type": "string"},
+            "worded": {"type": "string", "enum": ["true", "false"]},
+        },
         needed=("after",),
     ),
     RoomRoute(
