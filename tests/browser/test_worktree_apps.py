@@ -99,3 +99,16 @@ async def test_a_person_runs_the_app_of_a_branch_and_mends_a_setup(
         await expect(ann.page.get_by_text("ann stopped the app of AVA.")).to_be_visible()
         await ann.page.wait_for_function(END_IN_SIGHT)
         await house.until_said("ann stopped the app of AVA", speaker="RELAY")
+
+        # Who had it open when the room went finds why its link is dead.
+        await run.click()
+        await expect(link).to_be_visible()
+        house.kill()
+        await house.start()
+        ann = await Person.arrive(chromium, house, "ann")
+        await ann.go("worktrees")
+        state = row(ann, "AVA").get_by_test_id("app-state")
+        await expect(state).to_have_text("was running when the room stopped; Run starts it again")
+        await row(ann, "AVA").get_by_test_id("app-run").click()
+        await expect(row(ann, "AVA").get_by_test_id("app-link")).to_be_visible()
+        await expect(state).to_have_count(0)
