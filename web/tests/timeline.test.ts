@@ -57,6 +57,12 @@ describe("the timeline", () => {
     expect(tl.up(t, 6)).toMatchObject({ start: t.start - 1, end: t.end - 1 });
   });
 
+  it("leaves a long entry behind short ones for the next step", () => {
+    const mixed = run(1, 50).map((e) => ({ ...e, body: "word ".repeat(e.number % 2 ? 100 : 2) }));
+    const first = tl.load(mixed, false);
+    expect([first.end - first.start, first.start - tl.up(first).start]).toEqual([1, 1]);
+  });
+
   it("holds no more than it may, whichever way the reader goes, and comes back without a gap", () => {
     let t = tl.load(run(4901, 5000), true);
     for (let first = 4801; first > 0; first -= 100) {

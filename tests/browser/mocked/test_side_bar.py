@@ -69,6 +69,64 @@ async def test_four_agents_and_the_people_are_seen_whole_in_the_side_bar(
     await shot(page, "side-four-1400")
 
 
+@pytest.mark.parametrize("many", [5, 10])
+async def test_agents_at_work_and_a_visitor_are_seen_from_the_first_screen(
+    room: MockRoom, open_page: OpenPage, many: int
+) -> None:
+    """Who does what, who needs somebody, collides, is ready, and what each cost: without a click and a scroll."""
+    now = stamp(datetime.now(UTC))
+    names = ("AVA", "BEN", "CLEO", "DAN", "EVE", "FAY", "GUS", "HAL", "IDA", "JON")[:many]
+    for number, name in enumerate(names, 1):
+        asked = {"by": "ann", "text": f"@{name} add a discount for all who buy books", "number": number}
+        turn = {
+            "message_id": f"m{number}",
+            "job": number,
+            "since": now,
+            "asked": asked,
+            "tool": "Bash: pytest -q",
+        }
+        done = {"message_id": f"m{number}", "asked": asked, "at": now}
+        busy = name not in ("BEN", "CLEO", "HAL")
+        room.agents.append(new_agent(name, running=turn if busy else None, last=None if busy else done))
+        room.usage["agents"][name] = {**NOTHING_USED, "turns": 3, "usd": 0.31}
+        about = {"number": number, "text": "Add a discount for all who buy books"}
+        collides = {"AVA": "BEN", "BEN": "AVA"}.get(name)
+        hits = [{"agent": collides, "paths": ["src/cart.py"]}] if collides else []
+        room.air.trees.append(new_worktree(name, about=about, collides=hits, working=busy))
+    room.agents = room.agents[-many:]
+    room.task("Round the totals of the cart once", assignee="BEN")
+    room.air.ask(scenes.request(1, "EVE"))
+    attached = {"program": "claude", "person": "ann", "checkout": "/home/ann/shop", "branch": "main"}
+    attached |= {"state": "working", "since": now, "paths": []}
+    session = {
+        "session_id": "attached-1",
+        "agent_id": "ann-claude",
+        "agent_type": "agent",
+        "attached": attached,
+    }
+    room.held.sessions.append(
+        {**session, "alive": True, "kind": "process", "started_at": now, "heartbeat_at": now}
+    )
+    page = await open_page(size=(1400, 900))
+    side = page.locator(".side")
+    await expect(page.get_by_test_id("visitor-ann-claude")).to_contain_text("working")
+    await expect(page.get_by_test_id("stands-BEN")).to_contain_text("collides with AVA")
+    await expect(page.get_by_test_id("ways-land-CLEO")).to_be_visible()
+    for scheme in ("light", "dark"):
+        await page.emulate_media(color_scheme=scheme)
+        await shot(page, f"side-work-{many}-1400-{scheme}")
+    assert await side.locator(".side-scroll").evaluate("one => one.scrollHeight <= one.clientHeight")
+    for name in names:
+        row = page.get_by_test_id(f"agent-{name}")
+        await expect(row).to_contain_text("dd a discount")
+        await expect(row).to_be_in_viewport(ratio=1)
+        await expect(page.get_by_test_id(f"cost-{name}")).to_have_text("$0.31")
+    await expect(side.locator(".people li").first).to_be_in_viewport(ratio=1)
+    # Of many, they stand beside what the second line says.
+    over = OVER if many == 5 else OVER.replace(".doing, ", "")
+    assert await side.locator(".branch-ways button").evaluate_all(over) == []
+
+
 async def test_people_keep_their_colours(room: MockRoom, open_page: OpenPage) -> None:
     """Over a reload, whoever came and went meanwhile, and however many."""
     page = await open_page()

@@ -12,7 +12,7 @@ import { folds } from "./folds";
 export const PAGE = 100;
 /** Rows that come into the DOM in one frame, at most. */
 export const STEP = 4;
-/** Characters of them, from which on no further row comes in that frame: what drawing them takes. */
+/** Characters of them, beyond which a further row waits for the next frame: what drawing them takes. */
 const HEAVY = 300;
 /** Rows in the DOM at most. The page takes those out that are far from the reader, mostly long before (transcript.tsx). */
 export const MAX_ROWS = 240;
@@ -55,8 +55,9 @@ function few(entries: readonly Entry[], at: number, by: 1 | -1): number {
   let count = 0;
   for (let rows = 0, weight = 0; entries[at] && rows < STEP && weight < HEAVY && count < MANY; at += by, count++) {
     if (folds(entries, at)) continue;
-    rows += 1;
     weight += entries[at]!.body.length;
+    if (rows && weight > HEAVY) break;
+    rows += 1;
   }
   return count;
 }

@@ -3,13 +3,13 @@
 import { useEffect } from "preact/hooks";
 import { cutOff, line, outdated, reconnectNow } from "../state/live";
 import { askName, nextTheme, personName, theme } from "../state/prefs";
-import { agents, away, entryOf, fleet, goToEnd, loaded, now, people, peopleAt, ready, room, shell, tail, workers } from "../state/room";
+import { agents, entryOf, fleet, goToEnd, loaded, now, people, peopleAt, ready, room, shell, tail } from "../state/room";
 import { agentPanel, callComposer, landingOf, overlay, phone, replyTo, show, taskOpen, verificationShown, view, type View } from "../state/view";
 import { permissions } from "../state/permissions";
 import { said } from "../state/said";
 import { returned } from "../state/unread";
 import { AgentList, DispatcherRow } from "./agents";
-import { Icon, IconButton, Toasts, Tooltip, Words, hued } from "./bits";
+import { Icon, IconButton, Toasts, Tooltip, hued } from "./bits";
 import { Composer } from "./composer";
 import { Glance } from "./glance";
 import { Lazy } from "./lazy";
@@ -19,7 +19,7 @@ import { threadOpen } from "../rooms/threads";
 import { TABS, Tabs } from "./tabs";
 import { Transcript } from "./transcript";
 import { visitorOf, visitors } from "../state/visitors";
-import { shared, waiting } from "../text/fleet";
+import { shared } from "../text/fleet";
 import { moment } from "../text/format";
 
 /** What a key opens; where it cannot be loaded, the next key is not for it. */
@@ -29,6 +29,7 @@ const help = () => opened(import("./palette").then((all) => ({ default: all.Help
 const nameDialog = () => import("./signin").then((all) => ({ default: all.NameDialog }));
 const visitorList = () => import("./visitor_list").then((all) => ({ default: all.VisitorList }));
 const fleetList = () => import("./fleet").then((all) => ({ default: all.FleetList }));
+const notices = () => import("./notices").then((all) => ({ default: all.Notices }));
 const sinceBox = () => import("./since").then((all) => ({ default: all.SinceBox }));
 const bottomTabs = () => import("./bottom_tabs").then((all) => ({ default: all.BottomTabs }));
 const permissionBar = () => import("./permission_stack").then((all) => ({ default: all.PermissionBar }));
@@ -85,15 +86,13 @@ function SideBar() {
       </button>
       <Tabs />
       <div class={`side-scroll ${cutOff.value ? "stale" : ""}`}>
-        <h2>Agents{cutOff.value && `, as of ${moment(new Date(cutOff.value.since).toISOString(), now.value)}`}</h2>
+        <div class="side-row"><h2>Agents{cutOff.value && `, as of ${moment(new Date(cutOff.value.since).toISOString(), now.value)}`}</h2><DispatcherRow /></div>
         <AgentList />
-        <DispatcherRow />
         {visitors.value.length > 0 && <Lazy load={visitorList} over />}
-        <h2>People here</h2>
-        <ul class="people">
+        <div class="side-row"><h2>People here</h2><ul class="people">
           {here.map((p) => <li key={p}><i class="dot dot-ready" aria-hidden="true" /><span style={hued(p)} class="agent-name">{p}</span>{p === personName.value && <span class="muted">you</span>}{peopleAt.value[p] && <span class="muted">at {peopleAt.value[p]}</span>}</li>)}
           {!here.length && <li class="muted">nobody yet</li>}
-        </ul>
+        </ul></div>
         {shared(fleet.value).length > 0 && <Lazy load={fleetList} over />}
       </div>
       <footer class="side-foot">
@@ -121,33 +120,16 @@ function TopBar() {
 }
 
 function Notices() {
-  const t = tail.value;
   return (
     <>
-      {cutOff.value && (
-        <div class="notice notice-warn" role="alert" data-testid="cut-off">
-          <b>Cut off since {moment(new Date(cutOff.value.since).toISOString(), now.value)}.</b> This relay cannot reach the room's database. You see the room as it was then. What you write is kept in this browser, and sent when the room is back; nothing else can be done here until then.
-          <details><summary>What it says</summary><Words text={`${cutOff.value.why} ${cutOff.value.fix}`} /></details>
-        </div>
-      )}
+      {(cutOff.value || tail.value?.catching_up || (loaded.value && !ready.value.length)) && <Lazy load={notices} over />}
       {!cutOff.value && line.value.state !== "live" && line.value.attempt > 1 && (
         <div class="notice notice-warn" role="alert">
           The room cannot be reached. What you write is kept and sent when it is back. If it stays away: <code>{shell("start")}</code>
         </div>
       )}
-      {t?.catching_up && <div class="notice">The room is still reading the transcript ({t.size ? Math.round((100 * t.offset) / t.size) : 0} %).</div>}
       {outdated.value && (
         <div class="notice">The room runs a newer version. <button type="button" class="link" onClick={() => location.reload()}>Load it</button></div>
-      )}
-      {loaded.value && ready.value.length === 0 && away.value.length > 0 && (
-        <div class="notice notice-warn" data-testid="all-away">
-          No agent can answer now: {waiting(away.value, now.value)}
-        </div>
-      )}
-      {loaded.value && workers.value.length > 0 && ready.value.length === 0 && !away.value.length && (
-        <div class="notice notice-warn" data-testid="no-agent">
-          No agent can answer yet. <button type="button" class="link" onClick={() => show("agents")}>See what to install</button>
-        </div>
       )}
     </>
   );

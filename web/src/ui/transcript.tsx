@@ -12,7 +12,7 @@ import { outbox } from "../state/outbox";
 import { personName } from "../state/prefs";
 import { focus, goToEnd, loaded, marked, pageDown, pageUp, streams, timeline } from "../state/room";
 import { clearMarker, marker, since, unread } from "../state/unread";
-import { showsEnd, pin } from "../state/timeline";
+import { showsEnd, pin, STEP } from "../state/timeline";
 import { dayKey, dayName, moment } from "../text/format";
 import type { Entry } from "../types";
 import { Icon } from "./bits";
@@ -22,8 +22,6 @@ import { Lazy } from "./lazy";
 
 const NEAR = 900;
 const FAR = 1800;
-/** Rows that leave in one frame. */
-const LEAVE = 6;
 const AT_END = 48;
 const welcome = () => import("./welcome").then((all) => ({ default: all.Welcome }));
 /** The jump that was made last: coming back from another view does not make it again. */
@@ -81,7 +79,7 @@ export function Transcript() {
       const current = timeline.value;
       const above = element.scrollTop;
       const below = element.scrollHeight - above - element.clientHeight;
-      const leave = (pixels: number): number => (pixels > FAR && !inHand(element) ? LEAVE : 0);
+      const leave = (pixels: number): number => (pixels > FAR && !inHand(element) ? STEP : 0);
       if (above < NEAR && (current.start > 0 || current.moreBefore)) void pageUp(leave(below));
       else if (below < NEAR && !showsEnd(current)) void pageDown(leave(above));
     });
