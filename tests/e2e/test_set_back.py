@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from tests.e2e.conftest import Open
 from tests.e2e.test_worktrees import in_git
 from tests.git.repository import commit, git, own_branch
-from tests.outside import Json, Outside, eventually, settings
+from tests.outside import Json, Outside, Ran, eventually, settings
 
 #: An agent that works as real ones do: it edits, and takes main in with git when it is asked to, unless the file
 #: `idle` in the room's folder says that it does not.
@@ -460,10 +461,15 @@ async def test_intents_and_a_decision_end_with_the_work(started: Started) -> Non
         return told if "decided" in told else None
 
     assert (await eventually(shown, "what a merge of AVA would commit"))["decided"] == words
-    dry = await room.relay("worktrees", "merge", "AVA", "--dry-run")
+
+    async def done_by(*more: str) -> Ran | None:
+        ran = await room.relay("worktrees", "merge", "AVA", *more)
+        return None if "AVA is at work" in ran.out else ran  # it may be told of the decision in a turn
+
+    dry = await eventually(partial(done_by, "--dry-run"), "what a merge of AVA would commit, in a terminal")
     assert words in dry.out, dry.all
     assert (await room.get("/api/worktrees/BEN/merge?name=ann")).get("decided", "") == ""
-    merged = await room.relay("worktrees", "merge", "AVA", "--name", "ann")
+    merged = await eventually(partial(done_by, "--name", "ann"), "AVA is merged")
     assert merged.code == 0 and words in merged.out, merged.all
     await until(room, set_back("BEN"), "BEN against main")
 

@@ -82,6 +82,14 @@ async def opened(open_room: Open, **more: Any) -> Outside:
     return one
 
 
+def command_line(process: psutil.Process) -> str:
+    """Empty of one that has just ended."""
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""
+
+
 def marked(one: Outside) -> list[psutil.Process]:
     """What runs in this room's worktrees by its commands."""
     found = []
@@ -214,13 +222,13 @@ async def test_what_got_away_when_the_shim_died_too_is_ended_at_the_next_start(o
     await until(one, "AVA", "setup", "done")
     assert (await one.relay("worktrees", "run", "AVA", "--name", "ann")).code == 0
     daemon = psutil.Process(one.process.pid if one.process else 0)
-    shims = [each for each in daemon.children() if "shim.py" in " ".join(each.cmdline())]
+    shims = [each for each in daemon.children() if "shim.py" in command_line(each)]
     for shim in shims:
         shim.suspend()
     one.kill()
     for shim in shims:
         shim.kill()
-    sleeper = [each for each in marked(one) if "time.sleep" in " ".join(each.cmdline())]
+    sleeper = [each for each in marked(one) if "time.sleep" in command_line(each)]
     assert sleeper, "the helper of the app has outlived both"
     await one.start()
     assert marked(one) == []
