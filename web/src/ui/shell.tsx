@@ -3,7 +3,7 @@
 import { useEffect } from "preact/hooks";
 import { cutOff, line, outdated, reconnectNow } from "../state/live";
 import { askName, nextTheme, personName, theme } from "../state/prefs";
-import { agents, entryOf, fleet, goToEnd, loaded, now, people, peopleAt, ready, room, shell, tail } from "../state/room";
+import { agents, away, entryOf, fleet, goToEnd, loaded, now, people, peopleAt, ready, room, shell, tail, workers } from "../state/room";
 import { agentPanel, callComposer, landingOf, overlay, phone, replyTo, show, taskOpen, verificationShown, view, type View } from "../state/view";
 import { permissions } from "../state/permissions";
 import { said } from "../state/said";
@@ -19,7 +19,7 @@ import { threadOpen } from "../rooms/threads";
 import { TABS, Tabs } from "./tabs";
 import { Transcript } from "./transcript";
 import { visitorOf, visitors } from "../state/visitors";
-import { shared } from "../text/fleet";
+import { shared, waiting } from "../text/fleet";
 import { moment } from "../text/format";
 
 /** What a key opens; where it cannot be loaded, the next key is not for it. */
@@ -122,7 +122,7 @@ function TopBar() {
 function Notices() {
   return (
     <>
-      {(cutOff.value || tail.value?.catching_up || (loaded.value && !ready.value.length)) && <Lazy load={notices} over />}
+      {(cutOff.value || tail.value?.catching_up) && <Lazy load={notices} over />}
       {!cutOff.value && line.value.state !== "live" && line.value.attempt > 1 && (
         <div class="notice notice-warn" role="alert">
           The room cannot be reached. What you write is kept and sent when it is back. If it stays away: <code>{shell("start")}</code>
@@ -130,6 +130,16 @@ function Notices() {
       )}
       {outdated.value && (
         <div class="notice">The room runs a newer version. <button type="button" class="link" onClick={() => location.reload()}>Load it</button></div>
+      )}
+      {loaded.value && ready.value.length === 0 && away.value.length > 0 && (
+        <div class="notice notice-warn" data-testid="all-away">
+          No agent can answer now: {waiting(away.value, now.value)}
+        </div>
+      )}
+      {loaded.value && workers.value.length > 0 && ready.value.length === 0 && !away.value.length && (
+        <div class="notice notice-warn" data-testid="no-agent">
+          No agent can answer yet. <button type="button" class="link" onClick={() => show("agents")}>See what to install</button>
+        </div>
       )}
     </>
   );
