@@ -50,7 +50,8 @@ class Work:
     #: Files in which a conflict is not settled: of a merge under way, with the lines of the branch's own file; or
     #: with markers that were committed.
     unsettled: tuple[UnsettledFile, ...] = ()
-    #: Of those of a merge under way, what the branch itself changes, against where it left the main branch.
+    #: Of those of a merge under way, by their path there, what the branch itself changes, against where it left the
+    #: main branch.
     own: Mapping[bytes, Record] = field(default_factory=dict)
     #: The commit that `own` is against.
     own_base: str = ""
@@ -208,6 +209,12 @@ class Surveyor:
             return {}, {}
         changed = await changed_files(git, base, head)
         own = {record.last_path: record for record in changed if name_of(record.last_path) in paths}
+        if (elsewhere := paths - {name_of(path) for path in own}) and snapshot.merging:
+            # What the other side has renamed stands under that side's name.
+            before = {record.last_path: record for record in changed}
+            for record in await changed_files(git, base, snapshot.merging[0]):
+                if record.path in before and name_of(record.last_path) in elsewhere:
+                    own[record.last_path] = before[record.path]
         return own, await self._differ.hunks(git, base, head, list(own.values()))
 
     async def _history(self, git: Git, head: str | None, main: str) -> BranchHistory:

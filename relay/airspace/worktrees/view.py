@@ -243,8 +243,9 @@ def _paths(record: diff.Record) -> set[str]:
 async def _text(git: Git, work: Work, records: Sequence[diff.Record], *, named: bool) -> tuple[str, bool]:
     """The difference of these files as text, those in conflict first, and whether it was cut. `named`: they are not
     all of the work's; else git is not told their names, which may be too many."""
-    own = [record for record in records if record.last_path in work.own]
-    kept = [record for record in records if record.last_path not in work.own]
+    mine = {*work.own.values()}
+    own = [record for record in records if record in mine]
+    kept = [record for record in records if record not in mine]
     text, cut = "", False
     for before, after, part in (
         (work.own_base, work.snapshot.head.commit, own),
@@ -271,6 +272,7 @@ async def difference(registry: WorktreeRegistry, agent: str, path: str = "") -> 
         raise GitError("diff", 1, worktree.trouble or "the worktree has not been read yet")
     # Without the snapshot's index, which the next snapshot writes meanwhile.
     git, snapshot = registry.scratch.git(worktree.checkout), work.snapshot
+    own = {*work.own.values()}
     shown = [work.own.get(record.last_path, record) for record in work.records]
     read = [record for record in shown if not path or path in _paths(record)]
     text, truncated = await _text(git, work, read, named=bool(path))
@@ -290,7 +292,7 @@ async def difference(registry: WorktreeRegistry, agent: str, path: str = "") -> 
             "new": record.new if record.new.strip("0") else None,
             "old_mode": record.old_mode if record.old_mode.strip("0") else None,
             "new_mode": record.new_mode if record.new_mode.strip("0") else None,
-            "uncommitted": record.last_path not in work.own and not open_paths.isdisjoint(_paths(record)),
+            "uncommitted": record not in own and not open_paths.isdisjoint(_paths(record)),
         }
         for record in shown
     ]

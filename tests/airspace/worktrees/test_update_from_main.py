@@ -28,7 +28,7 @@ Files = dict[str, str | bytes]
 async def behind(
     tmp_path: Path, base: Files, mine: Files, main: Files, *, gone: tuple[str, ...] = ()
 ) -> Room:
-    """A has changed `mine`, uncommitted, the main branch `main`; a None is a file that is deleted."""
+    """A has changed `mine`, uncommitted, the main branch `main`; `gone`: files that A has deleted."""
     repo = repository(tmp_path / "repo", {"a.py": lines(1, 20), **base})
     one = await room(repo, "A")
     write(one.at("A"), mine)
@@ -151,6 +151,28 @@ async def test_markers_are_no_work_and_move_no_line(tmp_path: Path) -> None:
     write(one.at("A"), {"a.py": mine})
     await told()
     assert said[-1] == "A merge is under way in A's worktree. No conflict is left in it."
+
+
+async def test_markers_are_no_work_in_a_file_that_the_main_branch_has_renamed(tmp_path: Path) -> None:
+    mine = lines(1, 4) + "mine\n" + lines(6, 20)
+    one = await behind(tmp_path, {}, {"a.py": mine}, {"else.py": "else\n"})
+    git(tmp_path / "repo", "mv", "a.py", "b.py")
+    commit(tmp_path / "repo", {"b.py": lines(1, 4) + "theirs\n" + lines(6, 20)})
+
+    async def told() -> list[object]:
+        await one.look()
+        [row] = (await rows(one.registry))[0]
+        shown = await difference(one.registry, "A", "")
+        assert shown is not None
+        [file] = shown["files"]
+        figures = (row["files"], row["insertions"], row["deletions"])
+        return [*figures, file["path"], file["insertions"], file["deletions"], shown["diff"]]
+
+    before = await told()
+    assert before[:6] == [1, 1, 1, "a.py", 1, 1]
+    await one.turns.before_turn("A", take_main=True)
+    assert "<<<<<<<" in (one.at("A") / "b.py").read_text() and not (one.at("A") / "a.py").exists()
+    assert await told() == before
 
 
 async def test_the_names_of_the_branches_stand_behind_the_markers(tmp_path: Path) -> None:
