@@ -96,7 +96,7 @@ async def test_a_person_runs_the_app_of_a_branch_and_mends_a_setup(
         await expect(link).to_have_count(0)
         await expect(printed).to_contain_text("stopped")
         # Nor does the answer that comes below it take the end away.
-        await expect(ann.page.get_by_text("ann stopped the app of AVA.")).to_be_visible()
+        await expect(ann.page.get_by_text("ann stopped the app of AVA.", exact=True)).to_be_visible()
         await ann.page.wait_for_function(END_IN_SIGHT)
         await house.until_said("ann stopped the app of AVA", speaker="RELAY")
 
