@@ -117,7 +117,10 @@ class Callers:
         refuse_posing(caller.agent, people(await self._holds.sessions(tx)))
         present = await self._present(tx) if "@" in body else NOBODY
         message = await admit(
-            tx, new, self._roster.rules, visitors=present.visitors, attached=present.attached
+            *(tx, new, self._roster.rules),
+            visitors=present.visitors,
+            attached=present.attached,
+            people=present.people,
         )
         await hop_limit.reset(tx)
         jobs = await tx.all(Q.jobs_of_message, message_id=message.id)

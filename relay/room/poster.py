@@ -104,6 +104,7 @@ class Poster:
                 by_an_agent=not verified and bool(await tx.all(Q.active_jobs)),
                 visitors=[visitor.name for visitor in present],
                 attached=reached(present),
+                people=self._live.people,
             )
             if verified:
                 await hop_limit.reset(tx)

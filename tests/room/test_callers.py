@@ -229,14 +229,17 @@ async def test_who_is_here_without_being_the_rooms_reads_for_itself(store: Store
             "names no agent",
         ),
         (ANN, "@root-claude look", [], alone, "decides who answers"),
-        (ANN, "@dee kay look", [], "the room decides who answers", "not an agent of this room"),
+        (ANN, "@dee kay look", [], "It is for dee kay; no agent is asked.", "the room decides"),
+        (ANN, "@ann that is me", [], "the room decides who answers", "no agent is asked"),
+        (ANN, "@stranger look", [], "the room decides who answers", "no agent is asked"),
         (beth, "@root-claude myself", [], "only you", "works on its own"),
     ):
         told = await room.post(caller, body)
         assert told["asked"] == asked and said.format(told["number"]) in told["why"], body
         assert never not in told["why"], told["why"]
         cycle = await store.read(lambda tx, id=told["id"]: tx.one(Q.cycle, message_id=id))  # type: ignore[misc]
-        assert (cycle is None) == (body != "@dee kay look"), "who names a visitor asks nobody else"
+        alone_asked = body in ("@ann that is me", "@stranger look")
+        assert (cycle is None) == (not alone_asked), "who names a visitor or a person asks nobody else"
 
 
 async def test_a_person_passes_for_nobody_who_is_here(store: Store) -> None:

@@ -30,6 +30,7 @@ WALKS = {
     ("room", "messages_with_files"): "an index of those that name files",
     ("coordination", "tasks_with_files"): "every task, when the files of the room are full",
     ("room", "last_skips"): "backwards by an index of its own, as far as its limit",
+    ("room", "latest_speakers"): "what its inner query found, at most as much as it asked for",
     ("room", "last_asked"): "what its inner query found, at most 20",
     ("room", "entries_since"): "what its inner query found, at most as much as it asked for",
     ("room", "routing"): "an index of what is being routed",

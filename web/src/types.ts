@@ -66,6 +66,8 @@ export interface Meta {
   truncated?: boolean;
   /** What its agent was given of the room's memory with the turn. */
   memories?: { id: string; memory_type: string; reference: string }[];
+  /** The people that it is for, where it names no agent: none is asked. */
+  told?: string[];
   /** Its agents hear it while they work. */
   steer?: true;
   /** What its agent was told while it worked. */

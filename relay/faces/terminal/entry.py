@@ -136,11 +136,18 @@ def entry_lines(
     notes = [references.message(number)] if number else []
     notes += [f"to {references.message(asked)}"] if asked else []
     notes += [*marks, *_given(meta.get("memories")), *_changed(meta.get("worktree"))]
+    notes += _told(meta.get("told"))
     line.append(("class:quiet", f" {' · '.join(notes)}" if notes else ""))
     shown = text.markdown(body, base, columns - 2)
     if len(shown) == 1:
         return [[*line, ("", "  "), *shown[0]]]
     return [line, *([("", "  "), *row] for row in shown)]
+
+
+def _told(people: Any) -> list[str]:
+    """Of a message for people alone: for whom it is."""
+    names = [safe_line(str(name), 64) for name in people] if isinstance(people, list) else []
+    return [f"for {', '.join(names)}; no agent is asked"] if names else []
 
 
 def _given(told: Any) -> list[str]:

@@ -15,7 +15,7 @@ from relay.room.journal import hop_limit as hops
 from relay.room.journal import ledger
 from relay.room.journal.admission_rules import Rules
 from relay.room.journal.ledger import NewMessage, Q
-from relay.room.journal.speakers import spoke
+from relay.room.journal.speakers import others_named, spoke
 from relay.room.journal.visitors import told_apart, told_waits
 from relay.room.parsing import commands
 from relay.room.parsing.mentions import mentions, misspelt
@@ -31,7 +31,7 @@ class Opening:
     """What a message opens. `named`: agents of the room and attached sessions, `idle`: those of the sessions that do
     nothing now, `apart`: other visitors, `held`: nothing, since the hop limit is reached, `steer`: those named hear
     it while they work, `slip`: a name that nobody has, and the one that was meant, `told`: people, and no
-    agent, whom a reply names."""
+    agent, whom it names."""
 
     command: bool = False
     named: tuple[str, ...] = ()
@@ -56,6 +56,7 @@ async def opening(
     by_an_agent: bool = False,
     visitors: Sequence[str] = (),
     attached: Mapping[str, str] = NONE,
+    people: Sequence[str] = (),
 ) -> Opening:
     """What a person's message is to open; a hop is counted where it takes one. Arguments as of `admit`."""
     command = commands.is_command(new.body)
@@ -67,12 +68,11 @@ async def opening(
     named = () if command else mentions(new.body, rules.agents, also=(STEWARD, *attached))
     others = [name for name in visitors if name not in attached]
     apart = () if command else mentions(new.body, (), also=others)
-    slip = None if command or named or apart else misspelt(new.body, (*rules.agents, *attached))
-    told: tuple[str, ...] = ()
-    if new.in_reply_to is not None and not (command or named or apart or slip):
-        # What is said to a person calls no agent.
-        told = mentions(new.body, (), also=await spoke(tx)) if "@" in new.body else ()
-        named = () if told else await _answered(tx, new.in_reply_to, (*rules.agents, *attached))
+    open_to_all = not (command or named or apart)
+    told = await _told(tx, new, people) if open_to_all else ()
+    slip = misspelt(new.body, (*rules.agents, *attached)) if open_to_all and not told else None
+    if new.in_reply_to is not None and open_to_all and not (told or slip):
+        named = await _answered(tx, new.in_reply_to, (*rules.agents, *attached))
     routes = not (command or named or apart or told)
     # Where agents may ask each other, a line that proves nobody counts like their mentions.
     counted = (
@@ -90,6 +90,14 @@ async def opening(
         idle=tuple(name for name in named if name in idle),
         told=told,
     )
+
+
+async def _told(tx: Tx, new: NewMessage, people: Sequence[str]) -> tuple[str, ...]:
+    """The other persons whom a message names: what is said to a person calls no agent. `people`: who is here, besides
+    those who spoke."""
+    if "@" not in new.body:
+        return ()
+    return others_named(new.body, (*await spoke(tx), *people), new.speaker)
 
 
 async def _answered(tx: Tx, message_id: str, names: Sequence[str]) -> tuple[str, ...]:
@@ -124,6 +132,7 @@ async def admit(
     by_an_agent: bool = False,
     visitors: Sequence[str] = (),
     attached: Mapping[str, str] = NONE,
+    people: Sequence[str] = (),
 ) -> Message:
     """Put a person's message into the room and open what it asks for.
 
@@ -131,9 +140,12 @@ async def admit(
     turn's end. `visitors`: who is here but not run by the
     room; a message for one of them alone opens nothing, and the room says how it gets there. `attached`: those of
     them that a message reaches by their program's hooks, and what each does (`relay.room.journal.visitors.reached`).
+    `people`: persons who are here, whether they spoke or not.
     """
     new = await _reply(tx, new, (*rules.agents, *attached))
-    what = await opening(tx, new, rules, by_an_agent=by_an_agent, visitors=visitors, attached=attached)
+    what = await opening(
+        tx, new, rules, by_an_agent=by_an_agent, visitors=visitors, attached=attached, people=people
+    )
     return await admit_as(tx, new, what, rules)
 
 
@@ -144,6 +156,8 @@ async def admit_as(tx: Tx, new: NewMessage, what: Opening, rules: Rules) -> Mess
     addressed = (*what.named, *what.apart)
     if what.steer:
         new = replace(new, meta={**new.meta, "steer": True})
+    if what.told:
+        new = replace(new, meta={**new.meta, "told": what.told})
     message, event = await ledger.put_message(tx, replace(new, to=addressed, routes=what.routes))
     if what.command or what.named:
         agents = (STEWARD,) if what.command else what.named

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from relay.model import STEWARD
 from relay.room.journal.admission_rules import Rules
+from relay.room.journal.speakers import others_named
 from relay.room.journal.visitors import told_apart
 from relay.room.parsing import commands
 from relay.room.parsing.mentions import mentions, strangers
@@ -73,7 +74,13 @@ def why(
     reasons += [f"@{name} is not an agent of this room: `who` lists them." for name in unknown]
     if person:
         # A message that names only visitors asks nobody else (`admitting.admit`).
-        reasons += [] if named or apart else ["It names no agent, so the room decides who answers."]
+        if not (named or apart):
+            told = others_named(body, humans, speaker)
+            reasons += [
+                f"It is for {', '.join(told)}; no agent is asked."
+                if told
+                else "It names no agent, so the room decides who answers."
+            ]
     else:
         mine = [name for name in (*apart, *humans) if name == speaker]
         reasons += _of_an_agent((*named, *mine), asked, rules, speaker, to_advisory, bool(reasons))

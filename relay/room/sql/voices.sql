@@ -6,4 +6,6 @@ INSERT INTO read_marks (agent_id, session_id, upto, seen) VALUES (:agent, :sessi
 ON CONFLICT (agent_id, session_id) DO UPDATE SET upto = excluded.upto, seen = excluded.seen
 
 -- name: latest_speakers
-SELECT speaker, kind FROM messages WHERE pos > 0 ORDER BY pos DESC LIMIT :limit
+SELECT DISTINCT speaker
+FROM (SELECT speaker, kind FROM messages WHERE pos > 0 ORDER BY pos DESC LIMIT :limit) AS latest
+WHERE kind = :kind

@@ -96,13 +96,18 @@ async def test_a_reply_that_mentions_nobody_goes_to_whom_it_answers(office: Offi
     assert (await office.post("@ALPHA sure?", in_reply_to=second.id)).to == ("ALPHA",)
     slip = await office.post("@ALPAH sure?", in_reply_to=second.id)
     person = await office.post("@bob what do you think?", in_reply_to=second.id)
+    # So it is without a reply, and both say for whom they are. Who names only themselves asks the room.
+    plain = await office.post("@Bob look at the branch before Friday?")
+    own = await office.post("@bob is my name", by="bob")
+    stranger = await office.post("@nobody-here look")
+    assert [list(one.meta["told"]) for one in (person, plain)] == [["bob"], ["bob"]]
     # People among themselves are routed as ever.
     alone = await office.post("anybody?")
     aside = await office.post("I think so.", by="bob", in_reply_to=alone.id)
-    for message in (slip, person, alone, aside):
+    for message in (slip, person, plain, own, stranger, alone, aside):
         assert message.to == ()
     waiting = {row["message_id"] for row in await office.store.read(lambda tx: tx.all(Q.routing))}
-    assert person.id not in waiting and aside.id in waiting
+    assert not {person.id, plain.id} & waiting and {aside.id, own.id, stranger.id} <= waiting
 
 
 async def test_a_thread_is_what_began_it_and_all_that_answers(office: Office, clock: Clock) -> None:

@@ -9,10 +9,9 @@
 import { computed } from "@preact/signals";
 import { instant } from "../text/format";
 import type { Attached, Lock, Session, Task } from "../coordination_types";
-import type { Agent } from "../types";
 import { FAREWELL, locks, lookAtHeld, roomNow, sessions } from "./locks";
 import { setMentions } from "../text/markdown";
-import { agents, away, tasks } from "./room";
+import { agents, people, tasks } from "./room";
 
 export interface Visitor {
   name: string;
@@ -49,19 +48,8 @@ export function doing(attached: Attached): string {
 }
 const same = (a: string, b: string): boolean => a.toUpperCase() === b.toUpperCase();
 export const visitorOf = (name: string): Visitor | undefined => visitors.value.find((visitor) => same(visitor.name, name));
-/** `@NAME` in a text is a mention of an agent of the room, or of one that is here on its own. */
-setMentions((name) => agents.peek().some((a) => same(a.name, name)) || visitors.peek().some((visitor) => same(visitor.name, name)));
-/** Those whom a text that is being written names. */
-export const visitorsIn = (text: string): Visitor[] => named(text, visitors.value);
-/** And those of them whose machine cannot be reached. */
-export const awayIn = (text: string): Agent[] => named(text, away.value);
-
-function named<T extends { name: string }>(text: string, among: readonly T[]): T[] {
-  if (!among.length || !text.includes("@") || text.startsWith("/")) return [];
-  const words = new Set(text.replace(/```[\s\S]*?(```|$)|`[^`]*`/g, " ").match(/(?<![\w.@/])@[\w.-]+/g)?.map((word) => word.slice(1).replace(/[.-]+$/, "").toUpperCase()));
-  return among.filter((one) => words.has(one.name.toUpperCase()));
-}
-
+/** `@NAME` in a text is a mention of an agent of the room, of one that is here on its own, or of a person who is here. */
+setMentions((name) => agents.peek().some((a) => same(a.name, name)) || visitors.peek().some((visitor) => same(visitor.name, name)) || people.peek().some((person) => same(person, name)));
 export const locksOf = (name: string): Lock[] => locks.value.filter((lock) => lock.locked_by === name);
 export const claimsOf = (name: string): Task[] => tasks.value.filter((task) => task.status === "in_progress" && task.assignee === name);
 

@@ -6,18 +6,16 @@ import { typed } from "../state/folds";
 import { Attach, filesOf, pastedFiles, useFiles, whole } from "../rooms/attach";
 import { send } from "../state/outbox";
 import { askName, memory, personName } from "../state/prefs";
-import { agents, commands, goToEnd, loadCommands, now, readBoard, receiptsOf, tasks } from "../state/room";
+import { agents, commands, goToEnd, loadCommands, readBoard, receiptsOf, tasks } from "../state/room";
 import { line } from "../state/live";
 import { clearMarker } from "../state/unread";
-import { awayIn, visitors, visitorsIn } from "../state/visitors";
+import { visitors } from "../state/visitors";
 import { composerCall, phone, replyTo } from "../state/view";
 import type { Choice, Completion } from "../text/completion";
-import { waiting } from "../text/fleet";
 import { plainLine } from "../text/markdown";
 import type { Agent, Entry } from "../types";
 import { hued, Icon, IconButton } from "./bits";
 import { Lazy } from "./lazy";
-import { Who } from "./proximity";
 
 function helpFor(agent: Agent): string {
   if (agent.away) return `away with ${agent.member}`;
@@ -28,6 +26,7 @@ function helpFor(agent: Agent): string {
 }
 
 const pictures = () => import("../rooms/pictures").then((all) => ({ default: all.Pictures }));
+const addressed = () => import("../rooms/addressed").then((all) => ({ default: all.Addressed }));
 /** What is offered while somebody types: it comes when somebody begins to. */
 const offers = signal<typeof import("../text/completion") | null>(null);
 
@@ -61,8 +60,6 @@ export function Composer({ thread }: { thread?: Entry }) {
   };
   const offered: Completion | null = focused && dismissed !== text ? (offers.value?.complete(text, caret, words) ?? null) : null;
   const command = offers.value?.usage(text, commands.value) ?? null;
-  const named = visitorsIn(text);
-  const gone = awayIn(text);
   const index = offered ? Math.min(picked, offered.choices.length - 1) : 0;
 
   useEffect(() => {
@@ -195,16 +192,11 @@ export function Composer({ thread }: { thread?: Entry }) {
       {!offered && command && (
         <div class="usage" data-testid="usage"><code>{command.usage}</code><span>{command.help}</span></div>
       )}
-      {!offered && gone.length > 0 && <p class="composer-note" role="status" data-testid="composer-away">{waiting(gone, now.value)}</p>}
-      {!offered && named.length > 0 && (
-        <p class="composer-note" role="status" data-testid="composer-note">
-          <span>{named.map((one, i) => <span key={one.name}>{i > 0 && ", "}<Who name={one.name} /></span>)} {named.length === 1 ? "works on its own, and the room cannot start it: it reads this when it next looks at the room" : "work on their own, and the room cannot start them: they read this when they next look at the room"}{named.every((one) => !one.alive) && ", should it come back"}.</span>
-        </p>
-      )}
+      {!offered && text.includes("@") && <Lazy load={addressed} given={{ text }} over />}
       {!thread && replyTo.value && (
         <div class="replying" style={hued(replyTo.value.speaker)} data-testid="replying">
           <Icon name="reply" size={13} />
-          <span>to <b>{replyTo.value.speaker}</b> {plainLine(replyTo.value.body, 90)}{hears(replyTo.value) && ` · ${hears(replyTo.value)}`}</span>
+          <span>to <b>{replyTo.value.speaker}</b> {plainLine(replyTo.value.body, 90)}{!text.includes("@") && hears(replyTo.value) && ` · ${hears(replyTo.value)}`}</span>
           <IconButton icon="close" label="Do not reply" onClick={() => (replyTo.value = null)} />
         </div>
       )}
