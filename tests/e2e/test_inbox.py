@@ -203,6 +203,25 @@ async def test_what_needs_a_person_comes_is_acted_on_and_is_gone(tmp_path: Path)
         assert ran.code == 1 and "Nothing in the inbox is agent:NOBODY" in ran.err
 
 
+async def test_a_crash_without_budget_for_another_try_is_told_as_the_crash(tmp_path: Path) -> None:
+    folder = tmp_path / "room"
+    folder.mkdir()
+    (folder / "fails.yaml").write_text("- fail: crash\n  detail: 'exit code 3: boom'\n")
+    async with room(folder, settings(agent("HAL", "fails.yaml", budget={"turns_per_hour": 1}))) as told:
+        await told.start()
+        asked = await told.post("@HAL work")
+        why = "exit code 3: boom, and its budget leaves no further try"
+        said = await told.until_said("HAL does not answer", speaker="RELAY")
+        assert f"{why} (1 of 1 turns" in said["body"]
+        jobs = (await told.get("/api/queue"))["jobs"]
+        (job,) = [one for one in jobs if one["message_id"] == asked["id"]]
+        assert (job["state"], job["reason"]) == ("skipped", why)
+        # Whoever raises the budget knows what for.
+        need = await comes(told, "budget")
+        assert need["text"].endswith(f"Its last turn failed: {why}."), need
+        assert f"Its last turn failed: {why}." in (await told.relay("inbox")).out
+
+
 async def test_the_terminal_counts_what_needs_people(tmp_path: Path) -> None:
     folder = tmp_path / "room"
     folder.mkdir()

@@ -186,6 +186,9 @@ async def agent_needs(tx: Tx, members: Mapping[str, Member], board: Board, now: 
                 at = max([used.newest or 0.0, *skips])
                 free = clock_time(spent.frees_at, now)
                 text = f"Its budget is spent: {spent.text}. It can begin its next turn at {free}."
+                reasons = [job.error or "" for job in missed]
+                crashed = next((error for error in reasons if error.endswith(queue.NO_TRY)), "")
+                text += f" Its last turn failed: {short(crashed)}." if crashed else ""
                 need = Need(id, Kind.BUDGET, at, name, text, buttons, name, spent.frees_at, said=typed)
                 found.append(need)
     return found

@@ -33,6 +33,9 @@ from relay.store.ports import Tx, of_row
 #: Messages that become one turn, and room entries that are looked at for its context.
 MOST_JOBS = 20
 MOST_CONTEXT = 400
+#: Characters of why a turn failed that are told with why there is no other.
+MOST_ERROR = 160
+NO_TRY = ", and its budget leaves no further try"
 #: The error class of a job whose turn was cut off for an advisory. The job's error is the advice.
 ADVISORY = "advisory"
 
@@ -106,7 +109,7 @@ async def claim_next_dispatch(
     if policy.budget.any:
         spent = exhausted(policy.budget, await load_spent(tx, policy.agent, now), now)
         if spent is not None:
-            await skip_all(tx, waiting, _spent_words(spent, now), "budget", now=now)
+            await _skip_spent(tx, waiting, spent, now)
             return Idle()
     claimed = await tx.all(
         Q.claim,
@@ -128,6 +131,20 @@ async def claim_next_dispatch(
     advice = [job.error for job in waiting if job.id in taken and job.error and job.error_class == ADVISORY]
     plan = await _begin(tx, policy, jobs, state, holder=holder, now=now, recollection=recollection)
     return replace(plan, advice="\n".join(dict.fromkeys(advice)))
+
+
+async def _skip_spent(tx: Tx, waiting: Sequence[Job], spent: Exhausted, now: float) -> None:
+    """Skip what a spent budget lets nobody begin. What has failed before keeps why: more budget would only pay for
+    the same failure."""
+    failed = [job for job in waiting if job.state is JobState.FAILED and job.error]
+    for error in dict.fromkeys(job.error or "" for job in failed):
+        jobs = [job for job in failed if job.error == error]
+        cut = error if len(error) <= MOST_ERROR else f"{error[: MOST_ERROR - 1]}…"
+        reason = f"{cut.rstrip('. ')}{NO_TRY}"
+        then = f" ({spent.text}; it can work again at {clock_time(spent.frees_at, now)})"
+        await skip_all(tx, jobs, reason, jobs[0].error_class or "budget", now=now, then=then)
+    if rest := [job for job in waiting if job not in failed]:
+        await skip_all(tx, rest, _spent_words(spent, now), "budget", now=now)
 
 
 def _spent_words(spent: Exhausted, now: float) -> str:

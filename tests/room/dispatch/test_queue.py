@@ -317,6 +317,23 @@ async def test_a_spent_budget_is_said_and_frees_again(
     await plan_of(store, policy, clock())
 
 
+async def test_a_crash_that_the_budget_lets_nobody_repeat_stays_a_crash(store: Store, clock: Clock) -> None:
+    policy = replace(ALPHA, budget=Budget(turns_per_hour=1))
+    await post(store, "@ALPHA work", clock())
+    await end(store, await plan_of(store, policy, clock()), CRASH, clock.move(1))
+    await post(store, "@ALPHA and this", clock())
+    assert await claim(store, policy, clock.move(60)) == Idle()
+    crashed, fresh = await all_jobs(store)
+    assert (crashed.state, crashed.error_class) == ("skipped", "crash")
+    assert crashed.error == "exit status 1, and its budget leaves no further try"
+    assert (fresh.state, fresh.error_class) == ("skipped", "budget")
+    first, second = await notices(store, "skipped")
+    assert first.body.startswith(
+        "ALPHA does not answer: exit status 1, and its budget leaves no further try (1 of 1 turns in the last hour;"
+    )
+    assert second.body.startswith("ALPHA does not answer: budget spent: 1 of 1 turns")
+
+
 async def test_cache_reads_are_counted_apart_and_spend_nothing(store: Store, clock: Clock) -> None:
     policy = replace(ALPHA, budget=Budget(tokens_per_day=1000))
     used = Outcome(text="ok", usage=UsagePart(3, 5, 0.5, cache_write_tokens=7, cache_read_tokens=1_000_000))
