@@ -220,6 +220,9 @@ async def test_a_crash_without_budget_for_another_try_is_told_as_the_crash(tmp_p
         need = await comes(told, "budget")
         assert need["text"].endswith(f"Its last turn failed: {why}."), need
         assert f"Its last turn failed: {why}." in (await told.relay("inbox")).out
+        # So who was away reads of it.
+        since = await told.get(f"/api/since?after=m{asked['number']}")
+        assert since["failed"] == ["HAL"]
 
 
 async def test_the_terminal_counts_what_needs_people(tmp_path: Path) -> None:

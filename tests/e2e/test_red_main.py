@@ -135,6 +135,7 @@ async def test_what_waits_for_main_goes_on_when_its_tests_pass_again(open_room: 
     exits(1)
     commit(room.folder, {"notes.txt": "main is another tree than CLEO's\n"})
     assert (await room.relay("worktrees", "merge", "CLEO")).code == 0
+    merge = git(room.folder, "rev-parse", "main").strip()
     red = await comes(room, "main_fails")
     await room.post("/land @DEE")
 
@@ -148,9 +149,19 @@ async def test_what_waits_for_main_goes_on_when_its_tests_pass_again(open_room: 
     assert red["id"] in await needs(room)
     since = await room.get("/api/since?after=m1")
     assert "main's tests" in since["failed"], since
+    assert since["landed"] == ["CLEO"], since
     exits(0)
     assert (await act(room, red["id"], "again"))["success"]
     await goes(room, red["id"])
     await room.until_said(r"v\d+: main passes its tests again\.")
     await landed(room, "DEE")
     assert await needs(room) == {}
+    # Who was away reads that DEE's work is in it, and no word of CLEO's once that was taken back.
+    assert (await room.relay("worktrees", "takeback", "CLEO", "--commit", merge)).code == 0
+    assert (await room.get("/api/since?after=m1"))["landed"] == ["DEE"]
+    # Tests of an agent's work that fail are among what failed.
+    exits(1)
+    await answered(room, "@DEE other again", "DEE")
+    await room.until_said("DEE's change did not pass")
+    since = await room.get("/api/since?after=m1")
+    assert "DEE's tests" in since["failed"], since

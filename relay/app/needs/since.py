@@ -16,9 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from relay.airspace.advisories import table
+from relay.airspace.worktrees.lifecycle import CHANGED, MERGED, TAKEN_BACK
 from relay.app.needs.words import prose, unmarked
 from relay.base.durations import iso, parse_iso, rough_duration
 from relay.base.terminal_text import safe_line
+from relay.log import events
 from relay.model import Fault, Kind, Refusal, references
 from relay.room.journal.ledger import Q
 from relay.room.journal.pages import row_at
@@ -32,13 +34,14 @@ MOST, MOST_LINES, MOST_EACH, MOST_WORDS = 2000, 5, 2, 240
 #: Characters of one entry that are read. Of all together, about: characters that are gone through, and sentences
 #: whose words are counted. So the most that can come takes a part of a second.
 MOST_BODY, MOST_READ, MOST_SENTENCES = 1500, 1_000_000, 5000
-#: Landings and advisories among which those that ended meanwhile are looked for.
-MOST_ENDED = 50
+#: Landings and advisories among which those that ended meanwhile are looked for; changes of worktrees.
+MOST_ENDED, MOST_CHANGES = 50, 1000
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _WORD = re.compile(r"\w{4,}")
-_MERGED = "merged"
-#: In the meta of the room's notices: of a message that was given up, and of what failed beside it.
-_FAILED = re.compile(r'"notice":\s*"dead"|"failed":\s*"')
+#: In the meta of the room's notices: of a message that was given up or skipped, and of what failed beside it.
+_FAILED = re.compile(r'"notice":\s*"(?:dead|skipped)"|"failed":\s*"')
+#: Who speaks for the room: an agent is told what is wrong with its work, too.
+_ROOM = (Kind.SYSTEM, Kind.ADVISORY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +67,9 @@ class Line:
 @dataclass(frozen=True, slots=True)
 class Since:
     """`at`: when it began, Unix seconds. `messages`: of people and agents; `answers`: of each agent, most first;
-    `said`: of each person. `settled`: collisions that ended; `landed`: whose work came to the main branch; `failed`:
-    who could not answer (`CLEO`), and what of whom failed (`AVA's setup`); `waits`: what needs a person now.
-    `more`: there was more than was looked at."""
+    `said`: of each person. `settled`: collisions that ended; `landed`: whose work came to the main branch and
+    was not taken back; `failed`: who could not answer (`CLEO`), and what of whom failed (`AVA's setup`); `waits`:
+    what needs a person now. `more`: there was more than was looked at."""
 
     after: int
     at: float
@@ -133,20 +136,30 @@ async def _behind(tx: Tx, mark: Row, reader: str, waits: int) -> Came:
     at = parse_iso(mark["ts"])
     rows = await tx.all(Q.messages_in_short, after=mark["number"], most=MOST_BODY + 1, limit=MOST + 1)
     ended = await landings.newest_ended(tx, MOST_ENDED)
-    landed = tuple(one.agent for one in ended if one.state is EntryState.LANDED and (one.ended or 0.0) > at)
+    landed = await _landed(tx, at)
     out = tuple(one.agent for one in ended if one.state is EntryState.PUT_OUT and (one.ended or 0.0) > at)
     over = [one for one in await table.latest(tx, MOST_ENDED) if (one.closed_at or 0.0) > at]
     return Came(mark["number"], at, reader, rows, landed, out, len(over), waits)
 
 
+async def _landed(tx: Tx, since: float) -> tuple[str, ...]:
+    """Whose work came to the main branch since then, and was not taken back."""
+    merges = dict[str, str]()
+    for event in reversed(await events.about(tx, '"change"', types=[CHANGED], limit=MOST_CHANGES)):
+        change = event.outputs
+        if change["change"] == MERGED and parse_iso(event.at) > since:
+            merges[change["commit"]] = change["agent"]
+        elif change["change"] == TAKEN_BACK:
+            merges.pop(change.get("merge") or "", None)
+    return tuple(dict.fromkeys(merges.values()))
+
+
 def told(came: Came) -> Since:
     """What was read, in short. Pure, but not quick: in a thread, and behind the transaction that read it."""
     rows = came.rows[:MOST][::-1]
-    changes = [json.loads(row["meta"]) for row in rows if f'"{_MERGED}"' in row["meta"]]
     failures = [
-        json.loads(row["meta"]) for row in rows if row["kind"] == Kind.SYSTEM and _FAILED.search(row["meta"])
+        json.loads(row["meta"]) for row in rows if row["kind"] in _ROOM and _FAILED.search(row["meta"])
     ]
-    merged = [str(meta.get("agent", "")) for meta in changes if meta.get("change") == _MERGED]
     talk = talk_of(came)
     return Since(
         came.after,
@@ -155,7 +168,7 @@ def told(came: Came) -> Since:
         _counted(one.speaker for one in talk if one.kind is Kind.AGENT),
         _counted(one.speaker for one in talk if one.kind is Kind.HUMAN),
         came.settled,
-        tuple(dict.fromkeys(filter(None, [*merged, *came.landed]))),
+        came.landed,
         tuple(dict.fromkeys([*map(_failed, failures), *(f"{name}'s landing" for name in came.put_out)])),
         came.waits,
         tuple(telling([one for one in talk if one.proven], came.reader)),
