@@ -116,6 +116,15 @@ async def test_each_need_has_its_buttons_and_is_gone_when_it_is_settled(
         await ann.go("needs")
         listed = (await house.relay("inbox")).out
         assert "\x1b" not in listed and "\u202e" not in listed and len(listed) < 2500
+        # Of many answers the newest alone stays long, with its undo.
+        await page.mouse.move(0, 0)
+        for name in ("EVE", "AVA"):
+            asks = page.get_by_role("article", name=f"Question: {name}")
+            await asks.get_by_test_id("act-later").click()
+            await expect(page.get_by_test_id("toast").filter(has_text=f"{name}'s question")).to_be_visible()
+        await expect(page.get_by_test_id("toast")).to_have_count(1, timeout=15_000)
+        last = page.get_by_test_id("toast").filter(has_text="AVA's question")
+        await expect(last.get_by_role("button", name="Undo")).to_be_visible()
         # Nothing sticks out of a phone's screen.
         wide = "document.documentElement.scrollWidth > innerWidth"
         assert not await page.evaluate(wide)

@@ -208,7 +208,9 @@ async def test_a_task_is_given_and_shows_what_it_led_to(tmp_path: Path) -> None:
         assert (await told.ask("POST", "/work/submit", json=weed))[0] == 200
         assert "gave t5 to AVA" in await order(told, "/give t5 @AVA")
         await eventually(lambda: needed("answered:t5"), "whether t5 is done")
-        await order(told, "/later answered:t5")
+        click = {"name": "ann", "action": "later"}
+        _, done = await told.ask("POST", "/api/needs/answered:t5", json=click)
+        assert done["undo"] == "/later answered:t5 undo", done
         assert await needed("answered:t5") is None
         # Who acts on it all the same hears until when it is put off, by whom, and how it comes back.
         ran = await told.relay("inbox", "answered:t5", "done")

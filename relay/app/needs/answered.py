@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from relay.app.needs.need import Kind, Need, NeedAction
+from relay.app.needs.need import Kind, Need, NeedAction, later
 from relay.app.needs.words import prose, short, unmarked
 from relay.app.tasks.card import verifications_of
 from relay.app.tasks.landed import landed
@@ -71,7 +71,7 @@ async def answered_tasks(
         again = NeedAction("again", "Give it again", actions.Give((task.number,), agent))
         buttons = (
             *((again, yes) if bad else (yes, again)),
-            NeedAction("later", "Later", actions.PutOff(id)),
+            later("Later", id),
         )
         if out is not None:
             *lands, leave = out.actions

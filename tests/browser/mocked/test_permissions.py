@@ -27,7 +27,9 @@ async def test_a_request_is_seen_and_answered_from_anywhere(room: MockRoom, open
     await expect(ben.get_by_text("CODEX asks for permission")).to_be_visible()
     await expect(ben.get_by_test_id("request-over")).to_have_count(0)
     await ben.get_by_test_id("option-no").click()
-    await expect(ben.get_by_test_id("toast")).to_contain_text("CODEX: Reject.")
+    await expect(ben.get_by_test_id("toast")).to_contain_text(
+        "CODEX: Reject “Write src/checkout/session.py”."
+    )
     for page, name in ((ann, "Board · payments · relay"), (ben, "payments · relay")):
         await expect(page.get_by_test_id("permission")).to_have_count(0)
         await expect(page).to_have_title(name)

@@ -121,6 +121,8 @@ let nextToast = 1;
 /** Gives what ends it before its time. */
 export function toast(text: string, options: Partial<Pick<Toast, "tone" | "action">> & { long?: boolean } = {}): () => void {
   const item: Toast = { id: nextToast++, text, tone: options.tone ?? "note", action: options.action };
+  // The newest alone stays long: many of them would take the view's room.
+  for (const old of toasts.value) setTimeout(() => dismiss(old.id), 5000);
   toasts.value = [...toasts.value.slice(-2), item];
   say(text);
   const end = (): void => dismiss(item.id);

@@ -63,7 +63,8 @@ export function PermissionCard({ request, named = true, settled = false, place }
     const refused = await decide(request, option.id);
     setBusy(false);
     // The card may be gone by then.
-    toast(`${request.agent}: ${refused || `${option.name}.`}`, { tone: refused ? "problem" : "note" });
+    const what = request.command || request.title || request.tool;
+    toast(`${request.agent}: ${refused || `${option.name} “${what.length > 160 ? `${what.slice(0, 159)}…` : what}”.`}`, { tone: refused ? "problem" : "note" });
   };
   return (
     <section class={`asks ${settled ? "asks-over" : ""}`} data-testid={settled ? "permission-settled" : "permission"} data-agent={request.agent} aria-label={`${request.agent} asks: ${request.title}`}>
