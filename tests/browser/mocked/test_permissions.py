@@ -214,6 +214,24 @@ async def test_in_the_panel_of_its_agent(room: MockRoom, open_page: OpenPage) ->
     assert room.air.decided == [("ask-1", "once")]
 
 
+async def test_an_open_task_hides_no_request(room: MockRoom, open_page: OpenPage) -> None:
+    """It covers the view and its bar, in every view and also the inbox; so the bar stands in it."""
+    task = room.task("Count the carts")
+    page = await open_page(size=(1400, 900))
+    card = page.get_by_test_id("permission")
+    for number, view in enumerate(("board", "needs")):
+        await page.goto(f"{room.url}/#/{view}?task={task['number']}")
+        dialog = page.get_by_test_id("task-dialog")
+        await expect(dialog).to_be_visible()
+        room.air.ask(scenes.request(number, "CODEX"))
+        await expect(card).to_have_count(1)
+        await expect(card).to_be_in_viewport(ratio=1)
+        await shot(page, f"permission-task-{view}-1400")
+        await dialog.get_by_test_id("option-no").click()
+        await expect(card).to_have_count(0)
+        assert room.air.decided.pop() == (f"ask-{number}", "no")
+
+
 async def test_when_its_time_is_over_it_goes(room: MockRoom, open_page: OpenPage) -> None:
     page = await open_page()
     room.air.ask(scenes.request(1, "CODEX", seconds=3))
