@@ -40,7 +40,7 @@ async def test_a_request_is_seen_and_answered_from_anywhere(room: MockRoom, open
 async def test_a_request_shows_all_of_what_would_run(
     room: MockRoom, open_page: OpenPage, size: tuple[int, int]
 ) -> None:
-    """Nothing of it is cut beside the buttons, also with a thread open; of a long one the card says that there is more."""
+    """Nothing of it is cut beside the buttons, also with a thread open."""
     room.say("ann", "@CODEX upgrade it")
     page = await open_page(size=size)
     command = "pip install --upgrade requests && rm -rf /tmp/cache-of-the-shop"
@@ -66,7 +66,9 @@ async def test_a_request_shows_all_of_what_would_run(
         await shot(page, f"permission-command-{size[0]}{'-thread' if thread else ''}")
 
 
-async def test_of_a_long_command_the_card_says_that_there_is_more(room: MockRoom, open_page: OpenPage) -> None:
+async def test_of_a_long_command_the_card_says_that_there_is_more(
+    room: MockRoom, open_page: OpenPage
+) -> None:
     for size in ((1400, 900), (390, 844)):
         page = await open_page(size=size)
         command = "npm test\n" * 30 + "rm -rf /"

@@ -83,8 +83,11 @@ export function standing(name: string): Standing | null {
 
 const IN_TROUBLE: ReadonlySet<string | undefined> = new Set(["collides", "conflicts"]);
 
-/** Who is to be seen first: 0 waits for a person's leave, and not for long; 1 has failed, or its branch does not merge; 2 the rest. */
-export const urgency = (agent: Agent): number => (requestOf(agent.name) ? 0 : agent.breaker.state === "open" || IN_TROUBLE.has(standing(agent.name)?.kind) ? 1 : 2);
+/** Who is to be seen first: 0 waits for a person's leave, and not for long; 1 has failed, or its branch does not merge; 2 works; 3 something of it waits for a person; 4 it can land; 5 the rest. */
+export const urgency = (agent: Agent): number => {
+  const kind = standing(agent.name)?.kind;
+  return requestOf(agent.name) ? 0 : agent.breaker.state === "open" || IN_TROUBLE.has(kind) ? 1 : agent.running ? 2 : waitsFor(agent.name) ? 3 : kind === "ready" ? 4 : 5;
+};
 
 /** Whose branches can land now; nobody's while the main branch fails by itself. */
 export const readyToLand = computed(() => mainFails.value ? [] : [...new Set([...agents.value.map((agent) => agent.name), ...(worktrees.value ?? []).map((tree) => tree.agent)])].filter((name) => standing(name)?.kind === "ready"));
