@@ -175,6 +175,13 @@ async def test_ten_agents_are_seen_with_what_they_are_on(room: MockRoom, open_pa
         await expect(said).to_contain_text("Add a discount" if at < 3 else "And what is it?")
     cut = "all => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)"
     assert await page.locator(".side .with-ways .agent-first + .doing").evaluate_all(cut) == []
+    # Who begins a turn can land nothing any more, also before the worktrees are read again.
+    turn = {"message_id": "m", "job": 7, "since": stamp(datetime.now(UTC)), "asked": asked, "tool": ""}
+    await page.route("**/api/worktrees", lambda route: route.abort())
+    room.agent(names[0], running=turn)
+    await expect(page.get_by_test_id("ways-land-AGENT0")).to_have_count(0)
+    await expect(page.get_by_test_id("ways-review-AGENT0")).to_have_count(0)
+    await expect(page.get_by_test_id("glance-ready")).to_contain_text("ready to land: AGENT1, AGENT2")
 
 
 async def test_who_asks_is_in_sight_among_many(room: MockRoom, open_page: OpenPage) -> None:

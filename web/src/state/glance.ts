@@ -46,8 +46,8 @@ export interface Standing {
 /** What a verification says of work that cannot land. */
 const REFUSED: ReadonlySet<string> = new Set(["failed", "error"]);
 
-/** Can its branch land as it stands? Its agent is idle, and git merges it. */
-const lands = (tree: Worktree): boolean => !tree.working && !tree.merging && !tree.unsettled && (tree.merges === "clean" || tree.merges === "joins");
+/** Can its branch land as it stands? Its agent is idle, which the room says before the worktrees are read again, and git merges it. */
+const lands = (tree: Worktree): boolean => !tree.working && !agents.value.some((agent) => agent.running && agent.name === tree.agent) && !tree.merging && !tree.unsettled && (tree.merges === "clean" || tree.merges === "joins");
 
 /** What the tests say of an agent's work; as the room tells it with its worktree, which knows whether that is what was tested. */
 export function verdictOf(name: string): Verdict | null {
