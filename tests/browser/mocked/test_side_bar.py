@@ -246,7 +246,7 @@ async def test_who_waits_for_nothing_is_last(room: MockRoom, open_page: OpenPage
     rows = page.locator(".agent-list .agent-row .agent-name")
     await expect(rows).to_have_text([*first, *(name for name in names if name not in first)])
     cut = "one => one.scrollHeight > one.clientHeight"
-    for height, seen in ((900, names), (700, first)):
+    for height, seen in ((900, names), (720, first)):
         await page.set_viewport_size({"width": 1400, "height": height})
         for name in seen:
             await expect(page.get_by_test_id(f"agent-{name}")).to_be_in_viewport(ratio=1)
