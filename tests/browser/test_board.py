@@ -75,6 +75,15 @@ async def test_others_see_the_board_change(ann: Person, house: Outside) -> None:
     number = await card.get_attribute("data-task")
     await house.post(f"/move #{number} done", "ben")
     await expect(column(ann, "done").get_by_text("Water the flowers")).to_be_visible()
+    # Before and after: what Undo takes back, and whose it is.
+    undo, did = ann.page.get_by_test_id("undo"), f"ben moved task t{number} to done: Water the flowers"
+    await expect(undo).to_contain_text(did)
+    await expect(undo).to_have_accessible_description(f"Takes back: {did}")
+    await shot(ann.page, "board-undo-1280")
+    await undo.click()
+    await expect(ann.page.get_by_test_id("toast").last).to_contain_text(
+        f"ann undid the move of t{number} to done (by ben): Water the flowers"
+    )
 
 
 async def test_a_task_is_written_given_and_ended_from_the_board(ann: Person, house: Outside) -> None:

@@ -204,6 +204,31 @@ async def test_a_person_compares_edits_and_sends(collided: Outside, come: Come) 
     assert landed == BASE.replace(LOADS, BOTH_LOAD).replace(SUMS, BEN_SUMS)
 
 
+async def test_what_is_decided_is_said_nowhere_to_be_open(collided: Outside, come: Come) -> None:
+    """Who keeps the branches apart has nothing left to settle; and what others settle is seen without a reload."""
+    ann = await come("ann", collided)
+    page = ann.page
+    stands = page.get_by_test_id("stands-BEN")
+    await expect(stands).to_contain_text("conflicts with main")
+    await expect(page.get_by_test_id("needs-BEN")).to_be_visible()
+    for name in ("c1", "c2"):
+        await page.goto(f"{collided.url}/#/conflicts?of={name}")
+        view = page.get_by_test_id("conflict")
+        await expect(view).to_have_attribute("data-conflict", name)
+        await page.get_by_test_id("choose-5").click()
+        await expect(view).to_have_attribute("data-state", "rejected")
+    await expect(page.get_by_test_id("needs-BEN")).to_have_count(0)
+    await expect(page.get_by_test_id("unasked")).to_have_count(0)
+    await expect(page.get_by_test_id("conflicts-count")).to_have_text("none open")
+    await expect(stands).to_contain_text("conflicts with main")
+    await ann.go("room")
+    for name in ("c1", "c2"):
+        posted = await collided.post(f"/resolve {name} 2", name="bob")
+        await collided.reply_to(posted["id"], "RELAY")
+    await expect(stands).to_contain_text("ready to land")
+    await ann.leave()
+
+
 async def test_a_choice_that_comes_late_is_refused_with_how_it_stands_now(
     collided: Outside, come: Come
 ) -> None:

@@ -131,6 +131,15 @@ async def test_each_need_has_its_buttons_and_is_gone_when_it_is_settled(
         await ann.leave()
 
 
+#: Buttons of the inbox within what is scrolled to of their list, which a press at their middle does not reach.
+COVERED = """view => Promise.all(view.getAnimations({ subtree: true }).map((one) => one.finished)).then(() =>
+[...view.querySelectorAll(".needs button")].filter((one) => {
+  const box = one.getBoundingClientRect(), list = one.closest(".needs-body, .needs-late").getBoundingClientRect();
+  const x = box.left + box.width / 2, y = box.top + box.height / 2;
+  return y > list.top && y < list.bottom && !one.contains(document.elementFromPoint(x, y));
+}).map((one) => one.textContent))"""
+
+
 async def places(page: Page) -> list[str]:
     return await page.locator(".needs > li > article").evaluate_all(
         "(all) => all.map((one) => `${one.dataset.need} ${Math.round(one.getBoundingClientRect().top)}`)"
@@ -258,6 +267,7 @@ async def test_no_card_moves_while_a_person_is_in_the_list(chromium: Browser, tm
         await expect(page.get_by_test_id("agent-ACE")).to_contain_text("asks you")
         await page.set_viewport_size({"width": 1400, "height": 480})
         await expect(need(ann, "permission")).to_be_in_viewport(ratio=0.9)
+        assert await page.get_by_test_id("needs-view").evaluate(COVERED) == []
         await shot(page, "needs-late-1400-light")
         await page.set_viewport_size({"width": 1400, "height": 900})
         await need(ann, "permission").get_by_test_id("act-option-1").click()

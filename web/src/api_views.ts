@@ -132,5 +132,5 @@ export const api = {
   requireLanding: (required: boolean) => call<object>("PATCH", "/api/landing", signed({ required })),
   code: (path: string, at: string, lines: string) => call<CodeThen>("GET", `/api/code${query({ path, at, lines })}`),
   /** `command`: as an answer's `undo` has it; "" = the last change, whoever made it. */
-  undoTasks: (command = "") => call<object>("POST", "/api/tasks/undo", signed(command ? { message: command.split(" ")[1] } : {})),
+  undoTasks: (command = "") => call<{ reason?: string }>("POST", "/api/tasks/undo", signed(command ? { message: command.split(" ")[1] } : {})),
 };

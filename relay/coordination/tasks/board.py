@@ -410,6 +410,7 @@ class Board:
             tasks=made.tasks,
             before=tuple(before for before, _ in pairs),
             undid=Change(undid["change"]) if undid else None,
+            undid_by=str(undid["by"]) if undid else "",
         )
 
 

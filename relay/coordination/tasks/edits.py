@@ -42,7 +42,7 @@ class Changed:
 
     `tasks` are the tasks after it and `before` the same ones before it (None for a new one), in one order.
     `event_id` is what a notice about it takes as its cause. `undid`: for an undo, which change it
-    brought back.
+    brought back, and `undid_by` who had made that.
     """
 
     change: Change
@@ -51,6 +51,7 @@ class Changed:
     tasks: tuple[Task, ...]
     before: tuple[Task | None, ...]
     undid: Change | None = None
+    undid_by: str = ""
 
     @property
     def task(self) -> Task:
@@ -61,13 +62,7 @@ class Changed:
         """One sentence for the room, without the person's name."""
         many = f"{len(self.tasks)} tasks" if len(self.tasks) != 1 else "1 task"
         if self.change is Change.UNDONE:
-            if self.undid is Change.GIVEN:
-                before = [task for task in self.before if task is not None]
-                agents = listed(list(dict.fromkeys(task.given[-1].agent for task in before if task.given)))
-                return f"took {told(self.tasks)} back from {agents}"
-            if self.undid is Change.ARCHIVED:
-                return f"put {told(self.tasks)} back on the board"
-            return f"undid {_UNDID[self.undid or Change.MOVED]} ({told(self.tasks)})"
+            return self._undone() + self._title()
         if self.change is Change.CREATED:
             return f"added task {self.task.ref}: {self.task.title}"
         if self.change is Change.MOVED:
@@ -85,6 +80,21 @@ class Changed:
         if self.change is Change.ARCHIVED:
             return f"took {told(self.tasks)} off the board" + self._title()
         return f"cleared {many} off the board ({told(self.tasks)})"
+
+    def _undone(self) -> str:
+        """What was taken back, and whose it was where somebody else had done it."""
+        before = [task for task in self.before if task is not None]
+        by = f"by {self.undid_by}" if self.undid_by not in ("", self.by) else ""
+        if self.undid is Change.GIVEN:
+            agents = listed(list(dict.fromkeys(task.given[-1].agent for task in before if task.given)))
+            return f"took {told(self.tasks)} back from {agents}{by and f' (given {by})'}"
+        if self.undid is Change.ARCHIVED:
+            return f"put {told(self.tasks)} back on the board{by and f' (taken off {by})'}"
+        if self.undid is Change.MOVED and before:
+            return f"undid the move of {told(self.tasks)} to {before[0].column}{by and f' ({by})'}"
+        if self.undid is Change.EDITED and before:
+            return f"undid a change of the {self._fields()} of {told(self.tasks)}{by and f' ({by})'}"
+        return f"undid {_UNDID[self.undid or Change.MOVED]} ({told(self.tasks)}{by and f', {by}'})"
 
     def _title(self) -> str:
         return f": {self.task.title}" if len(self.tasks) == 1 else ""

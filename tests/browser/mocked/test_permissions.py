@@ -38,20 +38,52 @@ async def test_a_request_is_seen_and_answered_from_anywhere(room: MockRoom, open
     await expect(ben.get_by_test_id("request-over")).to_have_text("This request is over.")
 
 
-async def test_a_request_shows_what_would_run(room: MockRoom, open_page: OpenPage) -> None:
-    """In one line, and as a whole when it is opened."""
-    page = await open_page(size=(390, 844))
-    command = "npm run deploy -- --target production --region eu-central-1 --tag v1.2.3\n" * 3
-    room.air.ask(scenes.request(1, "CODEX", title="execute a.py", tool="execute", command=command))
-    runs = page.get_by_test_id("asks-command").locator("summary")
-    await expect(runs).to_contain_text("npm run deploy")
-    await shot(page, "permission-command-390")
-    one = await runs.bounding_box()
-    await runs.click()
-    whole = await runs.bounding_box()
-    assert one and whole and one["height"] < 40 < whole["height"]
-    assert await runs.evaluate("one => one.scrollWidth <= one.clientWidth")
-    await shot(page, "permission-command-open-390")
+@pytest.mark.parametrize("size", [(1400, 900), (390, 844)])
+async def test_a_request_shows_all_of_what_would_run(
+    room: MockRoom, open_page: OpenPage, size: tuple[int, int]
+) -> None:
+    """Nothing of it is cut beside the buttons, also with a thread open."""
+    room.say("ann", "@CODEX upgrade it")
+    page = await open_page(size=size)
+    command = "pip install --upgrade requests && rm -rf /tmp/cache-of-the-shop"
+    options = scenes.request()["options"]
+    options[1] = {**options[1], "name": "Always allow (as its program keeps it)"}
+    title = "pip install --upgrade requests"
+    room.air.ask(
+        scenes.request(1, "CODEX", title=title, tool="execute", command=command, paths=[], options=options)
+    )
+    runs = page.get_by_test_id("asks-command")
+    cut = "one => one.scrollWidth > one.clientWidth || one.scrollHeight > one.clientHeight"
+    # On a phone the thread has the whole screen.
+    for thread in (False, True)[: 2 if size[0] > 760 else 1]:
+        if thread:
+            await page.get_by_test_id("entry").first.focus()
+            await page.get_by_test_id("answer-beside").first.click()
+            await expect(page.get_by_test_id("thread")).to_be_visible()
+        await expect(runs).to_have_text(command)
+        await expect(runs).to_be_in_viewport(ratio=1)
+        assert not await runs.evaluate(cut)
+        await expect(page.get_by_test_id("option-once")).to_be_in_viewport(ratio=1)
+        await expect(page.get_by_test_id("asks-more")).to_have_count(0)
+        await shot(page, f"permission-command-{size[0]}{'-thread' if thread else ''}")
+
+
+async def test_of_a_long_command_the_card_says_that_there_is_more(
+    room: MockRoom, open_page: OpenPage
+) -> None:
+    for size in ((1400, 900), (390, 844)):
+        page = await open_page(size=size)
+        command = "npm test\n" * 30 + "rm -rf /"
+        room.air.ask(scenes.request(size[0], "CODEX", tool="execute", command=command, paths=[]))
+        runs, more = page.get_by_test_id("asks-command"), page.get_by_test_id("asks-more")
+        await expect(more).to_be_in_viewport(ratio=1)
+        await expect(page.get_by_test_id("option-once")).to_be_in_viewport(ratio=1)
+        await shot(page, f"permission-long-{size[0]}")
+        await runs.focus()
+        await page.keyboard.press("End")
+        await expect(more).to_have_count(0)
+        room.air.settle(f"ask-{size[0]}")
+        await page.close()
 
 
 async def test_its_agent_asks_and_the_inbox_is_not_covered(room: MockRoom, open_page: OpenPage) -> None:
@@ -184,6 +216,24 @@ async def test_in_the_panel_of_its_agent(room: MockRoom, open_page: OpenPage) ->
     await card.get_by_test_id("option-once").click()
     await expect(card).to_have_count(0)
     assert room.air.decided == [("ask-1", "once")]
+
+
+async def test_an_open_task_hides_no_request(room: MockRoom, open_page: OpenPage) -> None:
+    """It covers the view and its bar, in every view and also the inbox; so the bar stands in it."""
+    task = room.task("Count the carts")
+    page = await open_page(size=(1400, 900))
+    card = page.get_by_test_id("permission")
+    for number, view in enumerate(("board", "needs")):
+        await page.goto(f"{room.url}/#/{view}?task={task['number']}")
+        dialog = page.get_by_test_id("task-dialog")
+        await expect(dialog).to_be_visible()
+        room.air.ask(scenes.request(number, "CODEX"))
+        await expect(card).to_have_count(1)
+        await expect(card).to_be_in_viewport(ratio=1)
+        await shot(page, f"permission-task-{view}-1400")
+        await dialog.get_by_test_id("option-no").click()
+        await expect(card).to_have_count(0)
+        assert room.air.decided.pop() == (f"ask-{number}", "no")
 
 
 async def test_when_its_time_is_over_it_goes(room: MockRoom, open_page: OpenPage) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from datetime import UTC, datetime
 
 import pytest
-from playwright.async_api import expect
+from playwright.async_api import Route, expect
 
 from scripts.bench import airspace_scenes as scenes
 from scripts.bench.mock_airspace import new_worktree, stamp
@@ -174,6 +175,13 @@ async def test_ten_agents_are_seen_with_what_they_are_on(room: MockRoom, open_pa
         await expect(said).to_contain_text("Add a discount" if at < 3 else "And what is it?")
     cut = "all => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.textContent)"
     assert await page.locator(".side .with-ways .agent-first + .doing").evaluate_all(cut) == []
+    # Who begins a turn can land nothing any more, also before the worktrees are read again.
+    turn = {"message_id": "m", "job": 7, "since": stamp(datetime.now(UTC)), "asked": asked, "tool": ""}
+    await page.route("**/api/worktrees", lambda route: route.abort())
+    room.agent(names[0], running=turn)
+    await expect(page.get_by_test_id("ways-land-AGENT0")).to_have_count(0)
+    await expect(page.get_by_test_id("ways-review-AGENT0")).to_have_count(0)
+    await expect(page.get_by_test_id("glance-ready")).to_contain_text("ready to land: AGENT1, AGENT2")
 
 
 async def test_who_asks_is_in_sight_among_many(room: MockRoom, open_page: OpenPage) -> None:
@@ -198,3 +206,50 @@ async def test_who_asks_is_in_sight_among_many(room: MockRoom, open_page: OpenPa
     await expect(page.get_by_test_id("agent-AGENT13")).to_be_in_viewport(ratio=1)
     await expect(phone.get_by_test_id("agent-chips").get_by_role("button").first).to_contain_text("AGENT13")
     await shot(page, "side-asks-1400")
+
+
+async def test_who_waits_for_nothing_is_last(room: MockRoom, open_page: OpenPage) -> None:
+    """Ten agents with much to say and all the menu's counts are seen whole at 1400x900, and the people; on a lower
+    screen what is hidden is idle."""
+    now = stamp(datetime.now(UTC))
+    names = ("AVA", "BEN", "CLEO", "DAN", "EVE", "FAY", "GUS", "HAL", "IDA", "JON")
+    asked = {"by": "ann", "text": "add a discount for all who buy books", "number": 1}
+    done = {"message_id": "m1", "asked": asked, "at": now}
+    for name in names:
+        turn = {"message_id": "m2", "job": 2, "since": now, "asked": asked, "tool": "Bash: pytest -q"}
+        working = name == "IDA"
+        room.agents.append(new_agent(name, running=turn if working else None, last=None if working else done))
+        room.usage["agents"][name] = {**NOTHING_USED, "turns": 3, "usd": 0.31}
+        about = {"number": 1, "text": "Add a discount for all who buy books"}
+        merges = {"GUS": "conflicts", "HAL": "clean", "JON": "clean"}.get(name, "nothing")
+        room.air.trees.append(new_worktree(name, about=about, merges=merges, merging=name == "GUS"))
+        room.task(f"Round the totals of the cart once, {name}", assignee=name)
+    room.agents = room.agents[-10:]
+    need = {"id": "question:m9", "kind": "question", "at": now, "about": "FAY", "text": "Which?", "ref": "m9"}
+    change = {"number": 1, "reference": "v1", "agents": {}, "files": [], "runs": []}
+    told = {
+        "needs": [{**need, "ends_at": None, "actions": []}],
+        "approvals": {"approvals": [{"number": 1, "state": "waiting", "change": change}]},
+        "landing": {"queue": [{"number": 1, "agent": "X", "state": "waiting", "branch": "x"}], "ended": []},
+    }
+
+    async def answer(route: Route) -> None:
+        await route.fulfill(body=json.dumps(told[route.request.url.split("/")[-1].split("?")[0]]))
+
+    page = await open_page(size=(1400, 900), wait=False)
+    for view in told:
+        await page.route(f"**/api/{view}", answer)
+    await page.reload()
+    for view in ("conflicts", "landing", "approvals"):
+        await expect(page.get_by_test_id(f"tab-{view}").locator("em")).to_have_text("1")
+    first = ["GUS", "IDA", "FAY", "HAL", "JON"]
+    rows = page.locator(".agent-list .agent-row .agent-name")
+    await expect(rows).to_have_text([*first, *(name for name in names if name not in first)])
+    cut = "one => one.scrollHeight > one.clientHeight"
+    for height, seen in ((900, names), (720, first)):
+        await page.set_viewport_size({"width": 1400, "height": height})
+        for name in seen:
+            await expect(page.get_by_test_id(f"agent-{name}")).to_be_in_viewport(ratio=1)
+        await expect(page.locator(".people li").first).to_be_in_viewport(ratio=1)
+        await shot(page, f"side-full-{height}")
+        assert await page.locator(".side-scroll").evaluate(cut) == (seen == first)

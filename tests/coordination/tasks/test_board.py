@@ -126,8 +126,13 @@ async def test_undo_walks_back_through_everybodys_changes(store: Store) -> None:
     assert (first.undid, first.by) == (Change.CLEARED, "bob")
     assert await ann.shown() == [(2, "pending", "c"), (1, "done", "a")]
     assert await store.read(ann.board.undoable) == "bob renamed task t2: c"
-    undone = [(await ann.do("undo")).undid for _ in range(3)]
-    assert undone == [Change.RENAMED, Change.MOVED, Change.CREATED]
+    undone = [await ann.do("undo") for _ in range(3)]
+    assert [each.undid for each in undone] == [Change.RENAMED, Change.MOVED, Change.CREATED]
+    assert [each.summary() for each in undone] == [
+        "undid a new title (t2, by bob): b",
+        "undid the move of t1 to done: a",
+        "undid a new task (t2, by bob): b",
+    ]
     assert await ann.shown() == [(1, "pending", "a")]
     await ann.do("undo")
     assert await store.read(ann.board.undoable) == ""

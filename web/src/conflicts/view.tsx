@@ -243,7 +243,7 @@ function Unasked({ tree }: { tree: Worktree }) {
     <li data-testid="unasked" data-agent={tree.agent}>
       <p>
         <Who name={tree.agent} />{" "}
-        {under ? <>is merging {into} in its worktree, and {where} is not settled.</>
+        {under ? <>is merging {into} in its worktree, and {where} {tree.conflicts.length === 1 ? "is" : "are"} not settled.</>
           : tree.unsettled ? <>has conflict markers in {where}. Nothing is asked here while they stand.</>
             : <>conflicts with {into} in {where}. {!canSettle && "Landing it asks here what is to stand there."}</>}
         {!here && ` Its worktree is at ${tree.member}.`}
@@ -255,12 +255,16 @@ function Unasked({ tree }: { tree: Worktree }) {
   );
 }
 
+/** Does a person keep it apart in all in which it does not merge? The newest answer about a file counts; a merge that an agent is in the middle of was begun since. */
+const keptApart = (tree: Worktree, all: readonly Conflict[]): boolean =>
+  !tree.merging && !tree.unsettled && tree.conflicts.every((path) => all.find((one) => one.agent === tree.agent && one.path === path)?.state === "rejected");
+
 export default function ConflictsView() {
   useEffect(() => { void loadConflicts(); void loadWorktrees(); }, []);
   const all = conflicts.value;
   const listed = steps(all, conflictOf.value);
   const shown = all.find((one) => one.number === conflictOf.value) ?? listed[0];
-  const trees = unasked.value;
+  const trees = unasked.value.filter((tree) => !keptApart(tree, all));
   const at = listed.findIndex((one) => one === shown);
   // What is shown stays when it is decided: going on is the person's step.
   useEffect(() => {

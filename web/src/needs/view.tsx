@@ -3,7 +3,7 @@
  *
  * Invariants: a button does what its command does. What is done leaves the list, as the room says, and not before. While the
  * pointer moves over the list or the focus is in it, no card moves by what others do: what is new waits behind a button (what
- * expires stands at the end), and what is settled keeps its place. Under a pointer that holds for one's own decisions too: a
+ * expires stands below the list, and covers nothing of it), and what is settled keeps its place. Under a pointer that holds for one's own decisions too: a
  * second click at the same place decides nothing else. After a decision the focus is on a card, never on a button.
  */
 
@@ -55,7 +55,7 @@ function About({ names }: { names: string }) {
 /** Gives what keeps the focus in the list, once its button is gone: on the same card, the next one, or the heading. Never on a button, which a second press of the key would decide. */
 function keepFocus(card: HTMLElement): () => void {
   const view = card.closest("section")!;
-  const at = [...card.parentElement!.children].indexOf(card);
+  const at = [...view.querySelectorAll(".needs > li")].indexOf(card);
   const had = card.contains(document.activeElement);
   // Under a pointer nothing moves, so nothing is scrolled to either.
   const preventScroll = card.matches(":hover");
@@ -158,7 +158,7 @@ function Card({ need, gone, past, late, own }: Placed & { own: Set<string> }) {
 const WAY = 400, RESTS = 15_000;
 
 /** The list as it is shown, and what is new and not in it yet, which `bring` takes in. `over`: where the pointer holds the list. */
-function useCalm(all: readonly Need[]): { shown: readonly Placed[]; fresh: number; own: Set<string>; over: Record<string, (event: PointerEvent) => void>; list: { current: HTMLUListElement | null }; bring: () => void } {
+function useCalm(all: readonly Need[]): { shown: readonly Placed[]; fresh: number; own: Set<string>; over: Record<string, (event: PointerEvent) => void>; list: { current: HTMLDivElement | null }; bring: () => void } {
   const [over, setOver] = useState(false);
   const leaves = useRef<ReturnType<typeof setTimeout> | undefined>(undefined);
   const point = (here: boolean, event: PointerEvent): void => {
@@ -172,7 +172,7 @@ function useCalm(all: readonly Need[]): { shown: readonly Placed[]; fresh: numbe
   const [, again] = useState(0);
   const own = useRef(new Set<string>());
   const before = useRef<readonly Placed[]>([]);
-  const list = useRef<HTMLUListElement | null>(null);
+  const list = useRef<HTMLDivElement | null>(null);
   const brought = useRef(false);
   const look = (): void => {
     const at = document.activeElement;
@@ -235,14 +235,17 @@ export default function NeedsView() {
         <button type="button" class="button small notify-open" onClick={() => setAsksHow(true)} aria-haspopup="dialog" data-on={told} data-testid="notify-open"><Icon name="bell" size={14} /> {told ? "Notifications are on" : wanted.value.size ? "Notifications are refused" : "Notify me"}</button>
       </header>
       {asksHow && <NotifyDialog onClose={() => setAsksHow(false)} />}
-      <div class="needs-body">
-        {away.length > 0 && <p class="muted needs-away" role="status">{away.join(" and ")} cannot be reached: what agents there ask for, and whether they are silent, is not known.</p>}
-        {needsProblem.value && <p class="problem" role="alert"><Words text={needsProblem.value} /></p>}
-        {shown.length > 0 ? (
-          <ul class="needs" ref={list} {...over}>{shown.map((one) => <Card key={one.need.id} {...one} own={own} />)}</ul>
-        ) : !needsProblem.value && (
-          <div class="empty" data-testid="needs-empty"><h2>Nothing needs you</h2><p>Collisions, questions, approvals and whatever else waits for a person come here, each with what you can do about it.</p></div>
-        )}
+      <div class="needs-all" ref={list}>
+        <div class="needs-body">
+          {away.length > 0 && <p class="muted needs-away" role="status">{away.join(" and ")} cannot be reached: what agents there ask for, and whether they are silent, is not known.</p>}
+          {needsProblem.value && <p class="problem" role="alert"><Words text={needsProblem.value} /></p>}
+          {shown.length > 0 ? (
+            <ul class="needs" {...over}>{shown.map((one) => !one.late && <Card key={one.need.id} {...one} own={own} />)}</ul>
+          ) : !needsProblem.value && (
+            <div class="empty" data-testid="needs-empty"><h2>Nothing needs you</h2><p>Collisions, questions, approvals and whatever else waits for a person come here, each with what you can do about it.</p></div>
+          )}
+        </div>
+        {shown.some((one) => one.late) && <ul class="needs needs-late" aria-label="New, and it does not wait long" {...over}>{shown.map((one) => one.late && <Card key={one.need.id} {...one} own={own} />)}</ul>}
       </div>
     </section>
   );

@@ -46,8 +46,8 @@ export interface Standing {
 /** What a verification says of work that cannot land. */
 const REFUSED: ReadonlySet<string> = new Set(["failed", "error"]);
 
-/** Can its branch land as it stands? Its agent is idle, and git merges it. */
-const lands = (tree: Worktree): boolean => !tree.working && !tree.merging && !tree.unsettled && (tree.merges === "clean" || tree.merges === "joins");
+/** Can its branch land as it stands? Its agent is idle, which the room says before the worktrees are read again, and git merges it. */
+const lands = (tree: Worktree): boolean => !tree.working && !agents.value.some((agent) => agent.running && agent.name === tree.agent) && !tree.merging && !tree.unsettled && (tree.merges === "clean" || tree.merges === "joins");
 
 /** What the tests say of an agent's work; as the room tells it with its worktree, which knows whether that is what was tested. */
 export function verdictOf(name: string): Verdict | null {
@@ -83,8 +83,11 @@ export function standing(name: string): Standing | null {
 
 const IN_TROUBLE: ReadonlySet<string | undefined> = new Set(["collides", "conflicts"]);
 
-/** Who is to be seen first: 0 waits for a person's leave, and not for long; 1 has failed, or its branch does not merge; 2 the rest. */
-export const urgency = (agent: Agent): number => (requestOf(agent.name) ? 0 : agent.breaker.state === "open" || IN_TROUBLE.has(standing(agent.name)?.kind) ? 1 : 2);
+/** Who is to be seen first: 0 waits for a person's leave, and not for long; 1 has failed, or its branch does not merge; 2 works; 3 something of it waits for a person; 4 it can land; 5 the rest. */
+export const urgency = (agent: Agent): number => {
+  const kind = standing(agent.name)?.kind;
+  return requestOf(agent.name) ? 0 : agent.breaker.state === "open" || IN_TROUBLE.has(kind) ? 1 : agent.running ? 2 : waitsFor(agent.name) ? 3 : kind === "ready" ? 4 : 5;
+};
 
 /** Whose branches can land now; nobody's while the main branch fails by itself. */
 export const readyToLand = computed(() => mainFails.value ? [] : [...new Set([...agents.value.map((agent) => agent.name), ...(worktrees.value ?? []).map((tree) => tree.agent)])].filter((name) => standing(name)?.kind === "ready"));

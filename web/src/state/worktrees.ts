@@ -66,8 +66,9 @@ airspace.subscribe((state) => {
   if (last && now !== last) soon();
   last = now;
 });
+// What somebody decides of a conflict changes no file, but how its branch merges; an advisory's end says that too.
 onEntries((entries) => {
-  if (entries.some((e) => e.meta.worktree || e.meta.edits || e.meta.conflict !== undefined || e.meta.notice === "worktree")) soon();
+  if (entries.some((e) => e.meta.worktree || e.meta.advisory || e.meta.command === "/resolve" || e.meta.edits || e.meta.conflict !== undefined || e.meta.notice === "worktree")) soon();
 });
 // A turn that changed nothing ends too, and then its branch can land.
 let working: string | null = null;

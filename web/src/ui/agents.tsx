@@ -74,7 +74,7 @@ export function AgentList() {
   const many = agents.value.length > 5;
   const list = useRef<HTMLUListElement>(null);
   const before = useRef<string[]>([]);
-  // Many may not all be in sight, so who asks, or failed, is first. Under a pointer or a key no row moves.
+  // Many may not all be in sight, so who waits for nothing is last. Under a pointer or a key no row moves.
   const still = list.current?.matches(":hover, :has(:focus-visible)");
   const place = (agent: Agent): number => (still ? before.current.indexOf(agent.name) : urgency(agent));
   const shown = many ? [...agents.value].sort((a, b) => place(a) - place(b)) : agents.value;

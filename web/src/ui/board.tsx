@@ -274,8 +274,9 @@ function Undo() {
   useEffect(() => tasks.subscribe(() => lookAtUndo.soon()), []);
   const said = undoable.value;
   return (
-    <button type="button" class="button small" disabled={said === ""} aria-description={said || undefined} data-tip={said ? `Takes back: ${said}` : undefined} onClick={() => void undo()} data-testid="undo">
+    <button type="button" class="button small" disabled={said === ""} aria-description={said ? `Takes back: ${said}` : undefined} data-tip={said ? `Takes back: ${said}` : undefined} onClick={() => void undo()} data-testid="undo">
       <Icon name="undo" size={14} /> Undo
+      {said && !phone.value && <span class="undo-what" aria-hidden="true">{said}</span>}
     </button>
   );
 }

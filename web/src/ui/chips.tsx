@@ -1,20 +1,13 @@
 /** The agents over the views of a phone. */
 
 import "../style/chips.css";
-import { standing, taskLine, turnAsked, urgency, waitsFor } from "../state/glance";
+import { standing, taskLine, turnAsked, urgency } from "../state/glance";
 import { now, workers } from "../state/room";
 import { agentPanel } from "../state/view";
 import { counted } from "../text/format";
-import type { Agent } from "../types";
 import { Dot, health, healthLine } from "./agents";
 import { hued } from "./bits";
 import { Last, NeedsMark } from "./doing";
-
-/** Who asks, who is in trouble, who works, whose answer waits for a person, who can land, the rest. */
-const rank = (agent: Agent): number => {
-  const first = urgency(agent);
-  return first < 2 ? first : agent.running ? 2 : waitsFor(agent.name) ? 3 : standing(agent.name)?.kind === "ready" ? 4 : 5;
-};
 
 /** The agents on a phone: each is a chip in one row that scrolls. */
 export default function AgentChips() {
@@ -22,7 +15,7 @@ export default function AgentChips() {
   return (
     <div class="chips" role="group" aria-label="Agents" data-testid="agent-chips">
       {/* Who works or is in trouble is seen without a scroll. */}
-      {[...workers.value].sort((a, b) => rank(a) - rank(b)).map((agent) => {
+      {[...workers.value].sort((a, b) => urgency(a) - urgency(b)).map((agent) => {
         const state = health(agent, now.value);
         const stands = standing(agent.name);
         const line = state === "ready" ? stands?.text ?? "ready" : healthLine(agent, now.value, true);

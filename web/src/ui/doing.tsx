@@ -39,12 +39,14 @@ export function Doing({ agent, many = false }: { agent: Agent; many?: boolean })
       </>
     );
   }
-  const task = taskLine(agent);
+  // Of many, how its branch stands is the second line, and there is no third.
+  const more = !(many && standing(agent.name));
+  const task = more && taskLine(agent);
   return (
     <>
       <BranchLine name={agent.name} />
       {task && <span class="doing" data-testid={`task-${agent.name}`} data-tip={task}>{task}</span>}
-      {!(many && standing(agent.name)) && <Last agent={agent} />}
+      {more && <Last agent={agent} />}
     </>
   );
 }

@@ -9,7 +9,7 @@ import "../style/fleet.css";
 export const dot = (member: FleetMember): string => (member.state === "live" ? "ready" : member.state === "left" ? "off" : "away");
 export const here = (member: FleetMember): boolean => member.name === fleet.value?.name;
 
-/** In the side bar, below the people. */
+/** In the side bar, below the agents. */
 export function FleetList() {
   const members = shared(fleet.value);
   if (!members.length) return null;

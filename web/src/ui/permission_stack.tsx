@@ -2,20 +2,20 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { permissions } from "../state/permissions";
-import { agentPanel, view } from "../state/view";
+import { agentPanel, taskOpen, view } from "../state/view";
 import type { PermissionRequest } from "../types";
 import { Lazy } from "./lazy";
 
 const card = () => import("./permissions").then((all) => ({ default: all.PermissionCard }));
 
-/** In every view but the inbox, and but for the agent whose panel is open: there a request stands already. */
-export function PermissionBar() {
+/** In every view but the inbox, and but for the agent whose panel is open: there a request stands already. `inTask`: in an open task, which covers all of these. */
+export function PermissionBar({ inTask = false }: { inTask?: boolean }) {
   const [over, setOver] = useState(false);
   const [, again] = useState(0);
   const bar = useRef<HTMLDivElement>(null);
   const before = useRef<readonly PermissionRequest[]>([]);
-  const hidden = view.value === "needs";
-  const now = hidden ? [] : permissions.value.filter((request) => request.agent !== agentPanel.value);
+  const hidden = inTask ? false : taskOpen.value !== null || view.value === "needs";
+  const now = hidden ? [] : permissions.value.filter((request) => inTask || request.agent !== agentPanel.value);
   const waits = new Set(now.map((request) => request.id));
   // Under a hand nothing moves: what is settled keeps its place until the hand is gone.
   const held = over || bar.current?.contains(document.activeElement);

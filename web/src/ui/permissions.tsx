@@ -1,6 +1,6 @@
 /** What an agent asks leave for: a card that stays until somebody answers, wherever that is, or its time is over. */
 
-import { useLayoutEffect, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { advisories, why } from "../state/airspace";
 import { needs } from "../state/needs";
 import { decide, known, permissions } from "../state/permissions";
@@ -41,6 +41,24 @@ export function RequestOver({ id }: { id: string }) {
   return known.value && !open ? <p class="muted small" data-testid="request-over">This request is over.</p> : null;
 }
 
+/** All of what would run. What is too long for the card is scrolled in it, and the card says so until its end is seen. */
+function Command({ text }: { text: string }) {
+  const box = useRef<HTMLPreElement>(null);
+  const [more, setMore] = useState(false);
+  const look = (): void => setMore(box.current!.scrollTop + box.current!.clientHeight < box.current!.scrollHeight - 2);
+  useLayoutEffect(() => {
+    const seen = new ResizeObserver(look);
+    seen.observe(box.current!);
+    return () => seen.disconnect();
+  }, [text]);
+  return (
+    <div class="asks-command">
+      <pre ref={box} tabIndex={0} aria-label="What would run" onScroll={look} onKeyDown={(event) => { if (event.key === "End") event.stopPropagation(); }} data-testid="asks-command">{text}</pre>
+      {more && <p data-testid="asks-more">There is more of it below: scroll to its end.</p>}
+    </div>
+  );
+}
+
 /** Milliseconds for which a card takes no press where it has come: a hand may be about to press something else. */
 const HOLD = 600;
 
@@ -75,7 +93,7 @@ export function PermissionCard({ request, named = true, settled = false, place }
           {settled ? <span class="muted">settled</span> : left !== null && <time class={left < URGENT ? "urgent" : ""} data-tip="Then it is denied">{lasting(left)}</time>}
         </header>
         {request.tool && request.tool !== request.title && <p class="muted small">{request.tool}</p>}
-        {request.command && <details class="asks-command" data-testid="asks-command"><summary data-tip="Show or cut it"><code>{request.command}</code></summary></details>}
+        {request.command && <Command text={request.command} />}
         {request.paths.length > 0 && (
           <ul class="asks-paths">
             {request.paths.slice(0, 6).map((path) => <li key={path}><code>{path}</code></li>)}

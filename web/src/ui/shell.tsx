@@ -89,12 +89,12 @@ function SideBar() {
         <div class="side-row"><h2>Agents{cutOff.value && `, as of ${moment(new Date(cutOff.value.since).toISOString(), now.value)}`}</h2><DispatcherRow /></div>
         <AgentList />
         {visitors.value.length > 0 && <Lazy load={visitorList} over />}
-        <div class="side-row"><h2>People here</h2><ul class="people">
-          {here.map((p) => <li key={p}><i class="dot dot-ready" aria-hidden="true" /><span style={hued(p)} class="agent-name">{p}</span>{p === personName.value && <span class="muted">you</span>}{peopleAt.value[p] && <span class="muted">at {peopleAt.value[p]}</span>}</li>)}
-          {!here.length && <li class="muted">nobody yet</li>}
-        </ul></div>
         {shared(fleet.value).length > 0 && <Lazy load={fleetList} over />}
       </div>
+      <div class={`side-row ${cutOff.value ? "stale" : ""}`}><h2>People here</h2><ul class="people">
+        {here.map((p) => <li key={p}><i class="dot dot-ready" aria-hidden="true" /><span style={hued(p)} class="agent-name">{p}</span>{p === personName.value && <span class="muted">you</span>}{peopleAt.value[p] && <span class="muted">at {peopleAt.value[p]}</span>}</li>)}
+        {!here.length && <li class="muted">nobody yet</li>}
+      </ul></div>
       <footer class="side-foot">
         <button type="button" class="me" onClick={() => (askName.value = true)} data-tip="Change your name"><Icon name="person" size={15} /><span>{personName.value || "no name yet"}</span></button>
         <IconButton icon={`theme_${theme.value}`} label={`Theme: ${theme.value}`} keys="T" onClick={nextTheme} testid="theme" />

@@ -21,6 +21,7 @@ import type { Task, TaskDetail, TaskPatch } from "../coordination_types";
 import { attempt, Icon, IconButton, Layer, toast, Words } from "./bits";
 import { Path } from "./copyable";
 import { Markdown } from "./markdown";
+import { PermissionBar } from "./permission_stack";
 import { Who } from "./proximity";
 import { TaskMark } from "./verified";
 
@@ -213,6 +214,7 @@ export default function TaskPanel() {
           </section>
         )}
       </div>
+      <PermissionBar inTask />
       {task && task.status !== "done" && (
         <footer class="dialog-act">
           <GiveIt key={`${task.number} ${task.assignee}`} task={task} />
