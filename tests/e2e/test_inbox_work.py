@@ -97,6 +97,14 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
     )
     assert names(done) == ["again", "done", "later"]
     assert done["text"] in (await room.relay("inbox")).out
+    # Given again, its agent hears why. It changes nothing: the branch fails as before, and that is said as before.
+    assert (await act(room, "answered:t1", "again"))["success"]
+    told = next(one for one in await room.entries() if one["body"].startswith("@BEN t1: break it\n\n"))
+    why = re.search(r"\n\nIts tests failed \((v\d+)\): unit failed", told["body"])
+    assert why is not None, told
+    answer = await room.reply_to(told["id"], "BEN")
+    said = rf"BEN has answered t1 .*\(m{answer['number']}\).*; its tests failed \({why[1]}\)\. Is it done"
+    assert names(await says(room, "answered:t1", said)) == ["again", "done", "later"]
     # While its agent is at work again, nobody is asked whether it is done.
     await room.post("@BEN look around")
     await goes(room, "answered:t1")
@@ -153,7 +161,7 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
     whole = (await room.get("/api/tasks/t1"))["task"]
     assert (whole["landed"], [one["to"] for one in whole["history"] if one["change"] == "given"]) == (
         task["landed"],
-        ["BEN"],
+        ["BEN", "BEN"],
     )
     await room.post("/task t1")
     await answer_of(room, rf"landed as `{tip}`")
