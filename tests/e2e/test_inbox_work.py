@@ -110,6 +110,16 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
     await goes(room, "answered:t1")
     await room.post("/cancel @BEN")
     await comes(room, "answered")
+    # No verdict speaks of a branch whose work was discarded, and it did not land either.
+    await room.post("/discard @BEN")
+    gone = await says(room, "answered:t1", r".*; its branch has no changes now\. Is it done")
+    assert names(gone) == ["again", "done", "later"]
+    (row,) = [row for row in (await room.get("/api/worktrees"))["worktrees"] if row["agent"] == "BEN"]
+    assert (row["files"], row["merges"], row["verified"], row["landed"]) == (0, "nothing", None, None)
+    (line,) = [one for one in (await room.relay("worktrees")).out.splitlines() if one.startswith("BEN ")]
+    assert "no changes" in line and line.endswith("nothing to merge"), line
+    await room.post("/restore @BEN")
+    await says(room, "answered:t1", r".*; its tests failed \(v\d+\)\. ")
     # A verdict is of the files that were tested.
     rows = (await room.get("/api/worktrees"))["worktrees"]
     by_hand = Path(next(row["path"] for row in rows if row["agent"] == "BEN")) / "note.txt"

@@ -121,6 +121,8 @@ async def _stands(
         though = f", though {_VERDICTS[before.of.state]} ({before.of.name})" if before and bad else ""
         said = f"landed as {merge.commit[:DIGITS]}{though}"
         return said, bad, True, before.of if before and bad else None
+    if trees.get(done.agent) == "":
+        return "its branch has no changes now", True, False, None
     here = {done.agent: trees[done.agent]} if done.agent in trees else {}
     if (standing := (await present.of_work(tx, here)).get(done.agent)) and standing.of.state in _VERDICTS:
         bad = standing.of.state in _NO_SUCCESS
