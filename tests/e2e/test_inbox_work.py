@@ -208,6 +208,16 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
     await room.post("/task break it")
     await room.post("/give t2 @BEN")
     await says(room, "answered:t2", r"BEN has answered t2 .*; its tests failed \(v\d+\)\. ")
+    # The task says what waits for a word, and done, who ended it and what is wrong with it.
+    assert re.search(
+        r"\nBEN has answered \(m\d+\): is it done\?\n", (await room.relay("work", "show", "t2")).out
+    )
+    await room.post("/move t2 done")
+    await goes(room, "answered:t2")
+    shown = (await room.relay("work", "show", "t2")).out
+    assert re.search(r"\nended by ann\ndone, not landed, tests failed \(v\d+\)\n", shown), shown
+    await room.post("/undo")
+    await says(room, "answered:t2", r"BEN has answered t2 .*; its tests failed \(v\d+\)\. ")
     merged = await room.relay("worktrees", "merge", "BEN", "--name", "ann")
     assert merged.code == 0, merged.all
     tip = git(room.folder, "rev-parse", "main")[:7]
