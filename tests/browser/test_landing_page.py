@@ -463,6 +463,8 @@ async def test_a_task_shows_its_verifications(place: Place, come: Come) -> None:
     await expect(other.get_by_test_id("vmark")).to_contain_text("v4 ✕failed")
     await expect(given.get_by_test_id("vmark")).to_contain_text("v3 –passed, changed since")
     await look(page, "board-failed")
+    (need,) = [one for one in await place.room.get("/api/needs") if one["id"] == "answered:t2"]
+    assert "it was changed since its tests passed (v3). Is it done?" in need["text"], need
     await page.get_by_test_id("task").filter(has_text="Round once").click()
     await expect(page.get_by_test_id("task-verified")).to_contain_text("v2")
     await look(page, "task-verified")

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from relay.app.needs.need import Kind, Need, NeedAction
 from relay.app.needs.words import prose, short, unmarked
-from relay.app.tasks.card import verifications_of
+from relay.app.tasks.card import turns_in, verifications_of
 from relay.app.tasks.landed import MOST_JOBS, landed
 from relay.log.encoding import dumps
 from relay.model import Board, BoardTask, actions, references
@@ -56,8 +56,8 @@ async def answered_tasks(
             continue
         title, answer = short(task.title, MOST_TITLE), message_of_row(row)
         stands, bad, out, its = "", False, None, None
-        if await _changed(tx, task, agent):
-            stands, bad, landed, its = await _stands(tx, task, done, trees)
+        if turns := await _changing(tx, task, agent):
+            stands, bad, landed, its = await _stands(tx, task, agent, turns, trees)
             out = None if landed else not_landed.pop(agent, None)
         # The agent hears why it has the task again.
         why = f"{stands}{f': {short(its.reason)}' if its.reason else ''}" if its is not None else ""
@@ -97,17 +97,20 @@ async def _at_work(tx: Tx) -> dict[str, int | None]:
     }
 
 
-async def _changed(tx: Tx, task: BoardTask, agent: str) -> bool:
-    """Did the agent change something for the task, whichever of the messages that gave it the task it answered?"""
+async def _changing(tx: Tx, task: BoardTask, agent: str) -> set[int]:
+    """The turns in which the agent answered the messages that gave it the task, by their jobs; empty = it changed
+    nothing in any of them."""
     ids = [message for message, _, to in task.given if to == agent]
     rows = await tx.all(Q.jobs_of_messages, ids=dumps(ids), limit=MOST_JOBS * len(ids))
-    answers = [job.answer_id for job in map(Job.of_row, rows) if job.agent == agent and job.answer_id]
+    jobs = [job for job in map(Job.of_row, rows) if job.agent == agent]
+    answers = [job.answer_id for job in jobs if job.answer_id]
     told = await tx.all(Q.messages_by_ids, ids=dumps(answers))
-    return any(message_of_row(row).meta.get("worktree") for row in told)
+    changed = any(message_of_row(row).meta.get("worktree") for row in told)
+    return turns_in(jobs) if changed else set()
 
 
 async def _stands(
-    tx: Tx, task: BoardTask, done: Job, trees: Mapping[str, str]
+    tx: Tx, task: BoardTask, agent: str, turns: Collection[int], trees: Mapping[str, str]
 ) -> tuple[str, bool, bool, Verification | None]:
     """What became of what was changed for the task: whether it landed, or what the verifications say of the agent's
     work as it stands, "" = neither is known. Whether it is no success, and whether it landed. The verification that
@@ -115,16 +118,21 @@ async def _stands(
     if (merge := (await landed(tx, [task])).get(task.id)) is not None:
         # A merge tests nothing.
         before = present.of_tree(
-            [each for each in await present.telling(tx, done.agent) if each.at <= merge.at], ""
+            [each for each in await present.telling(tx, agent) if each.at <= merge.at], ""
         )
         bad = before is not None and before.of.state in _NO_SUCCESS
         though = f", though {_VERDICTS[before.of.state]} ({before.of.name})" if before and bad else ""
         said = f"landed as {merge.commit[:DIGITS]}{though}"
         return said, bad, True, before.of if before and bad else None
-    if trees.get(done.agent) == "":
+    if trees.get(agent) == "":
         return "its branch has no changes now", True, False, None
-    here = {done.agent: trees[done.agent]} if done.agent in trees else {}
-    if (standing := (await present.of_work(tx, here)).get(done.agent)) and standing.of.state in _VERDICTS:
+    here = {agent: trees[agent]} if agent in trees else {}
+    own = next(iter(await verifications_of(tx, task, turns)), None)
+    standing = (await present.of_work(tx, here)).get(agent)
+    if standing and (of := standing.of.change.task or standing.of.change.about.get("task")) and of != task.id:
+        # The agent worked on another task then.
+        standing = None if own is None else present.Standing(own, present=False)
+    if standing and standing.of.state in _VERDICTS:
         bad = standing.of.state in _NO_SUCCESS
         its = standing.of if bad else None
         if not standing.present:
@@ -132,9 +140,7 @@ async def _stands(
             return f"{said[0].lower()}{said[1:]}".rstrip("."), True, False, its
         return f"{_VERDICTS[standing.of.state]} ({standing.of.name})", bad, False, its
     # Its worktree is not here.
-    jobs = {done.id} | ({done.folded_into} if done.folded_into is not None else set())
-    its = next(iter(await verifications_of(tx, task, jobs)), None)
-    if its is None or its.state not in _VERDICTS:
+    if own is None or own.state not in _VERDICTS:
         return "", False, False, None
-    bad = its.state in _NO_SUCCESS
-    return f"{_VERDICTS[its.state]} ({its.name})", bad, False, its if bad else None
+    bad = own.state in _NO_SUCCESS
+    return f"{_VERDICTS[own.state]} ({own.name})", bad, False, own if bad else None

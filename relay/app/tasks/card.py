@@ -41,7 +41,7 @@ async def card(tx: Tx, board: Board, registry: WorktreeRegistry, number: int) ->
         "conversation": [_entry(message, jobs) for message in said],
         "changes": [_change(message) for message in said if message.meta.get("worktree")],
         "branch": _branch(task, registry),
-        "verifications": [one.as_json() for one in await verifications_of(tx, task, _turns_in(jobs))],
+        "verifications": [one.as_json() for one in await verifications_of(tx, task, turns_in(jobs))],
         "cost": _cost(turns, jobs),
     }
     return {**await board.story(tx, number), "work": work}
@@ -63,13 +63,13 @@ async def waits_or_failed(tx: Tx, task: Task, landed: str | None) -> str:
     if task.status is not Status.COMPLETED or landed:
         return ""
     jobs = await _jobs(tx, task, await _turns(tx, task, await tx.now()))
-    newest = next(iter(await verifications_of(tx, task, _turns_in(jobs))), None)
+    newest = next(iter(await verifications_of(tx, task, turns_in(jobs))), None)
     if newest is None or newest.state is not State.FAILED:
         return ""
     return f"done, not landed, tests failed ({newest.name})"
 
 
-def _turns_in(jobs: Sequence[Job]) -> set[int]:
+def turns_in(jobs: Sequence[Job]) -> set[int]:
     """The jobs by which the turns that answered these are known."""
     return {job.id for job in jobs} | {job.folded_into for job in jobs if job.folded_into is not None}
 
