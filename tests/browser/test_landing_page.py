@@ -55,7 +55,7 @@ WORK = """
   write: {src/%(low)s.py: "fine = 1\\n"}
   say: Mended.
 - match: login
-  write: {src/auth/login.py: "def login(name):\\n    return name == 'ann'\\n"}
+  write: {src/auth/login.py: "def login(name):\\n    return name == 'ann'\\n", notes.txt: "login\\n"}
   say: The login asks for a name.
 - match: please
   write: {src/%(low)s.py: "%(text)s = 1\\n"}
@@ -296,6 +296,7 @@ async def test_a_person_approves_once_and_a_second_click_shows_it(place: Place, 
     one = page.locator('[data-testid="approval"][data-approval="a1"]')
     await expect(one).to_contain_text("security review")
     await expect(one).to_contain_text("asked by ann")
+    await expect(one).to_contain_text("2 files; your approval is wanted for src/auth/login.py")
     await expect(one.locator('[data-policy="unit tests"]')).to_contain_text("passed")
     await expect(one.get_by_test_id("difference")).to_contain_text("return name == 'ann'")
     await expect(one.get_by_test_id("approval-deadline")).to_contain_text("left")

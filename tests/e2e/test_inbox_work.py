@@ -26,7 +26,7 @@ WORKS = """\
   write: {app.py: "fixed = 1\\n"}
   say: done
 - match: secret
-  write: {".env": "KEY={body}\\n"}
+  write: {".env": "KEY={body}\\n", notes.md: "{body}\\n"}
   say: done
 - match: look around
   delay_s: 600
@@ -74,7 +74,13 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
     await ask(room, "@AVA secret one")
     waits = await comes(room, "approval")
     assert (waits["about"], names(waits)) == ("AVA", ["approve", "reject"])
-    assert "AVA's change of 1 file: .env. Asked by security." in waits["text"]
+    wanted = "AVA's change of 2 files; your approval is wanted for"
+    assert f"{wanted} .env. Asked by security." in waits["text"], waits
+    await answer_of(
+        room, rf"{waits['ref']}: AVA's change of 2 files needs a person; your approval is wanted for `\.env`"
+    )
+    await room.post("/approve")
+    await answer_of(room, rf"{waits['ref']}: {wanted} `\.env` \(security\)")
     status, refused = await room.ask(
         "POST", f"/api/needs/{waits['id']}", json={"name": "ann", "action": "reject"}
     )
