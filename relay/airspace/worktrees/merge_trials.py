@@ -73,7 +73,7 @@ class MergeTrials:
         if name not in self._undone or self._undone[name][0] != of:
             found: list[Mapping[str, str]] = []
             try:
-                found = await undone(self._scratch.git(self.main), name, work)
+                found = await undone(self._scratch.git(self.main), name, *of, work.records)
             except GitError as error:
                 log.warning("not known what it undoes", agent=name, reason=str(error))
             self._undone[name] = of, found

@@ -303,7 +303,7 @@ async def difference(registry: WorktreeRegistry, agent: str, path: str = "") -> 
     return {
         "agent": worktree.name,
         "branch": snapshot.head.branch,
-        "base": work.base,
+        "base": work.own_base if work.own else work.base,
         "head": snapshot.head.commit,
         "into": target.branch if target is not None else None,
         "tree": snapshot.tree,

@@ -22,7 +22,7 @@ from relay.config.locate import add_config_option, find
 def main(words: Sequence[str]) -> int:
     """The command; gives its exit code: 0 = did it, 1 = could not, 2 = wrong use."""
     args = _parser().parse_args(words)
-    if (args.need is None) != (args.action is None):
+    if (args.need is None) != (args.action is None) or "" in (args.need, args.action):
         return fail("give the id of what needs you and an action, as `relay inbox` shows them", 2)
     if agents_key():
         return fail("the inbox is a person's, and this is an agent's turn")

@@ -134,6 +134,28 @@ async def test_what_a_branch_would_undo_of_what_another_landed_is_said(tmp_path:
     assert await undoes("A") == ("clean", [told])
 
 
+async def test_what_was_taken_back_and_comes_again_is_said_wherever_it_is_merged(tmp_path: Path) -> None:
+    """Of a file that the merge had added, too."""
+    repo = repository(tmp_path / "repo")
+    knows(repo)
+    one = await room(repo, "A")
+    write(one.at("A"), {"a.py": "first\n" + lines(2, 20), "new.py": lines(1, 9)})
+    merged = (await one.actions.merge("A", "ann"))["commit"]
+    back = (await one.actions.take_back("A", "ann", merged))["commit"]
+    await one.look()
+    [row] = (await rows(one.registry))[0]
+    assert row["files"] == 2, "its branch has the work again"
+    assert row["undoes"] == [
+        {"agent": "ann", "path": path, "commit": back, "did": "took back"} for path in ("a.py", "new.py")
+    ]
+    warnings = [
+        f"{path}: it brings back what ann took back (commit {back[:9]})" for path in ("a.py", "new.py")
+    ]
+    assert (await one.actions.propose("A", "ben", MergeOptions()))["warnings"] == warnings
+    done = await one.actions.merge("A", "ben")
+    assert done["warnings"] == warnings and f"yet look at {', '.join(warnings)}." in done["reason"]
+
+
 async def test_the_persons_own_configuration_counts(tmp_path: Path) -> None:
     repo = repository(tmp_path / "repo")
     (tmp_path / "home" / ".gitconfig").write_text("[user]\n\tname = Ann Lee\n\temail = ann@example.com\n")

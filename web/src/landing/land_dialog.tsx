@@ -4,7 +4,7 @@ import { useEffect, useState } from "preact/hooks";
 import { ApiError } from "../api";
 import { api } from "../api_views";
 import { landing, loadLanding } from "../state/landing";
-import { setsBack } from "../state/merging";
+import { setsBack, undoesWords } from "../state/merging";
 import { show, showReview } from "../state/view";
 import { worktreeFor } from "../state/worktrees";
 import "../style/landing.css";
@@ -33,6 +33,7 @@ function Row({ of, before, onClose }: { of: Planned; before: readonly Planned[];
       {of.files.length > 0 && <p>{counted(of.files.length, "file")}: <Paths of={of.files} /></p>}
       {of.why ? <p class="plan-why">Not now: <Words text={of.why} />.{worktreeFor(of.agent)?.merges === "conflicts" && <> <button type="button" class="link" onClick={() => { onClose(); show("conflicts"); }} data-testid="plan-conflicts">Show the conflicts</button></>}</p> : tests.length ? <p>What tests it: {tests.join(", ")}.</p> : <p class="plan-untested">It lands as <b>not tested</b>: no policy covers it.</p>}
       {!of.why && setsBack({ into: worktreeFor(of.agent)?.into, collides: of.collides.filter((hit) => !before.some((one) => !one.why && one.agent === hit.agent)) }).map((line) => <p key={line} class="plan-warn" data-testid="plan-sets-back"><Words text={line} /></p>)}
+      {!of.why && undoesWords(worktreeFor(of.agent) ?? {}).map((line) => <p key={line} class="plan-warn" data-testid="plan-undoes"><Words text={line} /></p>)}
       {!of.why && verdict?.said && <p class="plan-warn" data-testid="plan-tests">{verdict.said}</p>}
       {open > 0 && <p class="plan-warn" data-testid="plan-open">{open === 1 ? "1 comment is open." : `${open} comments are open.`} <button type="button" class="link" onClick={() => { onClose(); showReview(of.agent); }}>Review</button></p>}
       {!of.why && of.needs_approval && <p>A person has to approve it.</p>}

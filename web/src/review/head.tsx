@@ -15,7 +15,7 @@ import { AgentMark } from "../ui/verified";
 /** Tasks that are named. */
 const TASKS = 2;
 /** Needs that are about what an agent did or asks, not about the agent itself. */
-const OF_BRANCH: ReadonlySet<string> = new Set(["conflict", "not_landed", "settled", "answered", "question", "approval", "handoff"]);
+const OF_BRANCH: ReadonlySet<string> = new Set(["collision", "conflict", "not_landed", "settled", "answered", "question", "approval", "handoff"]);
 
 function About({ agent }: { agent: string }) {
   const about = worktreeFor(agent)?.about;

@@ -47,6 +47,11 @@ export function setsBack(tree: Pick<Told, "into" | "collides">): string[] {
   return (tree.collides ?? []).map((hit) => `This sets ${hit.agent} back: it will conflict with ${into} in ${fewPaths(hit.paths.map((path) => `\`${path}\``))}, and has to merge ${into} into its branch.`);
 }
 
+/** What of others it undoes, or brings back. */
+export function undoesWords(tree: Pick<Partial<Worktree>, "undoes">): string[] {
+  return (tree.undoes ?? []).map((hit) => `This would ${hit.did === "took back" ? `bring back what ${hit.agent} took back` : `undo what ${hit.agent} landed`} in \`${hit.path}\`.`);
+}
+
 /** Who is better merged before, when this one sets more of the others back than is needed; empty when nobody is. */
 export function betterFirst(tree: Told, turns: readonly MergeTurn[]): string {
   const at = turns.findIndex((turn) => turn.agent === tree.agent);
@@ -67,6 +72,7 @@ export function plan(tree: Worktree, turns: readonly MergeTurn[] = []): string[]
     mergeSentence(tree),
     tree.own && tree.merges !== "conflicts" ? "The agent's worktree then moves to the merged state." : "",
     ...setsBack(tree),
+    ...undoesWords(tree),
     betterFirst(tree, turns),
     tree.merges === "conflicts" ? "Nothing is merged before that is settled." : "If there is a conflict, or uncommitted work is in the way, nothing is merged.",
   ].filter(Boolean);

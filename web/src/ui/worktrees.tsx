@@ -115,7 +115,7 @@ function MergeDialog({ tree, onClose, onLand }: { tree: Worktree; onClose: () =>
   return (
     <Layer label={`Merge ${tree.branch}`} class="merge-dialog" onClose={onClose} testid="merge-dialog">
       <h2>Merge <code>{tree.branch}</code></h2>
-      {state !== "refused" && !only && <ul class="plan">{plan(now, order.value).map((line) => <li key={line} class={/^This sets|^Better merge/.test(line) ? "plan-warn" : ""}><Words text={line} /></li>)}</ul>}
+      {state !== "refused" && !only && <ul class="plan">{plan(now, order.value).map((line) => <li key={line} class={/^This (sets|would)|^Better merge/.test(line) ? "plan-warn" : ""}><Words text={line} /></li>)}</ul>}
       {!only && verdict?.said && <p class={`notice ${verdict.state === "failed" ? "notice-bad" : "notice-warn"}`} role="alert" data-testid="merge-tests">{verdict.said}{doubtful ? " Land… tests it, and puts it on the main branch only if that passes." : ""}</p>}
       {only && <p class="notice notice-warn" data-testid="by-queue">{byQueue()}</p>}
       {state !== "refused" && !only && <MergeForm agent={tree.agent} onChange={setChoice} />}

@@ -43,6 +43,7 @@ from relay.airspace.worktrees.merging.refusals import (
     nothing_left,
 )
 from relay.airspace.worktrees.merging.under_way import under_way, way_out
+from relay.airspace.worktrees.merging.undone import warnings_of
 from relay.airspace.worktrees.merging.wording import some_paths
 from relay.airspace.worktrees.room import WorktreeRoom
 from relay.config.settings import Settings
@@ -88,8 +89,7 @@ class BranchMerger:
     ) -> None:
         self.room, self._settings = room, settings
         self._main, self._head = main, head
-        self._lifecycle = lifecycle
-        self._scratch = scratch
+        self._lifecycle, self._scratch = lifecycle, scratch
 
     async def propose(self, side: MergeSource, by: str, options: MergeOptions) -> Proposal:
         """What `merge` would commit now. Raises Refusal for what it would refuse; GitError."""
@@ -299,7 +299,7 @@ class BranchMerger:
             diff=await self._diff(merged),
             tree=merged.tree,
             settled=merged.settled,
-            warnings=tuple(await self.room.warnings(merged.git, merged.main, side.snapshot.commit)),
+            warnings=await warnings_of(self.room, merged.git, merged.main, side),
             tests=await self.room.tests_said(side.agent, side.snapshot.tree),
         )
         return proposal, await self.message_of_work(side)

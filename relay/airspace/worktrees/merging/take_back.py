@@ -115,7 +115,7 @@ class MergeTakeBack:
         ):
             return False
         tree = await git.line("rev-parse", f"{head}^{{tree}}")
-        text = f'Have "{subject}" again on {branch}\n'
+        text = f'Bring back "{subject.removeprefix(f"Merge {branch}: ")}"\n'
         again = await commit_tree(
             git, tree, [commit], text, signed(of_relay(side.agent), of_relay(side.agent))
         )

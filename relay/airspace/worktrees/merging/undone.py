@@ -9,9 +9,11 @@ and would change the main branch's.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from relay.airspace.worktrees.survey import Work
+from relay.airspace.worktrees.merging.proposal import MergeSource
+from relay.airspace.worktrees.merging.wording import undoes
+from relay.airspace.worktrees.room import WorktreeRoom
 from relay.git.diff import Record, changed_files
 from relay.git.run import Git, name_of
 from relay.git.signing import of_relay, signed
@@ -37,29 +39,38 @@ async def tree_without(git: Git, head: str, merge: str) -> Merge | None:
     return await merge_trees(git, ours, theirs)
 
 
-async def undone(git: Git, agent: str, work: Work) -> list[Mapping[str, str]]:
+async def undone(
+    git: Git, agent: str, base: str, tree: str, records: Sequence[Record]
+) -> list[Mapping[str, str]]:
     """`{agent, path, commit, did}` for each file in which the work of `agent` undoes what another brought to the main
-    branch; the newest commit first. `did`: `landed`, or `took back`. Raises GitError."""
-    mine = {
-        name_of(record.path): record
-        for record in work.records
-        if work.hunks[record.old, record.new].deletions
-    }
+    branch; the newest commit first. `did`: `landed`, or `took back`. `records`: what the `tree` of the work changes
+    against `base`, its commit of the main branch. Raises GitError."""
+    mine = {name_of(record.path): record for record in records}
     if not mine or len(mine) > MOST_FILES:
         return []
     asked = ("log", "--first-parent", f"--max-count={MOST_COMMITS}", "--format=%x01%H%x00%P%x00%an%x00%b")
     found = list[Mapping[str, str]]()
-    for entry in (await git.line(*asked, work.base, "--", *mine)).split("\x01")[1:]:
+    for entry in (await git.line(*asked, base, "--", *mine)).split("\x01")[1:]:
         commit, parents, who, body = entry.split("\0", 3)
         if who == agent or not parents:
             continue
         brought = await changed_files(git, f"{commit}^1", commit, renames=False)
         both = {path: (record, mine[path]) for record in brought if (path := name_of(record.path)) in mine}
         if likely := await _likely(git, both):
-            for path in sorted(likely & await _taken_out(git, work, commit)):
+            for path in sorted(likely & await _taken_out(git, base, tree, commit)):
                 did = "took back" if body.startswith(TAKES_BACK) else "landed"
                 found.append({"agent": who, "path": path, "commit": commit, "did": did})
     return found
+
+
+async def warnings_of(room: WorktreeRoom, git: Git, main: str, side: MergeSource) -> tuple[str, ...]:
+    """What to look at in a merge that git makes without a conflict, each with its path: what it undoes, and what
+    looks wrong in its text. Raises GitError."""
+    work = side.snapshot
+    base = await git.maybe("merge-base", main, work.commit) or main
+    records = await changed_files(git, base, work.tree)
+    hits = await undone(git, side.agent, base, work.tree, records)
+    return (*map(undoes, hits), *await room.warnings(git, main, work.commit))
 
 
 async def _likely(git: Git, both: Mapping[str, tuple[Record, Record]]) -> set[str]:
@@ -83,13 +94,13 @@ async def _likely(git: Git, both: Mapping[str, tuple[Record, Record]]) -> set[st
     return found
 
 
-async def _taken_out(git: Git, work: Work, commit: str) -> set[str]:
+async def _taken_out(git: Git, base: str, tree: str, commit: str) -> set[str]:
     """The paths in which the commit is in the base, and all of it is out of the work."""
-    ours, mains = [await tree_without(git, tree, commit) for tree in (work.snapshot.tree, work.base)]
+    ours, mains = [await tree_without(git, each, commit) for each in (tree, base)]
     if ours is None or mains is None:
         return set()
-    left = await _differ(git, work.snapshot.tree, ours.tree) | {*ours.conflicts}
-    return set(await _differ(git, work.base, mains.tree)) - {*mains.conflicts} - left
+    left = await _differ(git, tree, ours.tree) | {*ours.conflicts}
+    return set(await _differ(git, base, mains.tree)) - {*mains.conflicts} - left
 
 
 async def _differ(git: Git, before: str, after: str) -> frozenset[str]:

@@ -51,6 +51,12 @@ def warned(warnings: Sequence[str]) -> str:
     return f"git merged it without a conflict, and yet look at {some([flat(each) for each in warnings])}."
 
 
+def undoes(hit: Mapping[str, str]) -> str:
+    """What a branch undoes of others' work, with its path: a warning. `hit`: as of `merging.undone`."""
+    verb = "brings back" if hit["did"] == "took back" else "undoes"
+    return f"{hit['path']}: it {verb} what {hit['agent']} {hit['did']} (commit {hit['commit'][:9]})"
+
+
 def some_paths(paths: Sequence[str]) -> str:
     """Some of these paths, for a refusal."""
     return some(paths, MOST_NAMED)
