@@ -21,7 +21,7 @@ from relay.model import Fault, Refusal, references
 from relay.store.ports import Row, Tx, of_row
 from relay.verification import journal
 from relay.verification.journal import Q
-from relay.verification.verification import Outcome, Result, Verification
+from relay.verification.verification import Change, Outcome, Result, Verification
 
 #: The events.
 ASKED, DECIDED = "approval.asked", "approval.decided"
@@ -60,6 +60,14 @@ class Approval:
     def name(self) -> str:
         """`a12`."""
         return references.approval(self.number)
+
+    def wanted(self, change: Change, files: str, needs: str = "") -> str:
+        """What a person is asked about, in words. `files`: those that the policies name, as the caller shows them,
+        which need not be all that land; `needs`: the verb."""
+        whole = len({*(change.files or ()), *self.files})
+        if whole == len(self.files):
+            return f"{self.agent}'s change in {files}{needs}"
+        return f"{self.agent}'s change of {whole} files{needs}; your approval is wanted for {files}"
 
     def as_json(self) -> dict[str, Any]:
         return {

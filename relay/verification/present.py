@@ -73,8 +73,8 @@ class Standing:
 
 
 def of_tree(newest: Sequence[Verification], tree: str) -> Standing | None:
-    """`newest`: as of `telling`; `tree`: what stands in the agent's worktree, empty = not known, or nothing of it is
-    to land. Pure."""
+    """`newest`: as of `telling`; `tree`: what stands in the agent's worktree, empty = not known. Nobody asks of a
+    branch of which nothing is to land: no verdict speaks of that. Pure."""
     if not newest:
         return None
     last = newest[0]

@@ -79,7 +79,7 @@ class Change:
     """What is to be verified. `id`: of the changeset; `agent`: whose work it is; `asker`: who wants it verified.
     `commit`, `base`: the work and what it stands on; `tree`: its files, None = not looked up yet; `files`: the paths
     that it changes, None = not known yet. `task`: the id of the task it is for; `about`: what its source knows of it
-    (JSON): of a turn `job`, whose answer it is."""
+    (JSON): of a turn `job`, whose answer it is, and `task`, by whose message it was asked."""
 
     id: str
     source: Source

@@ -229,7 +229,9 @@ def trees(air: MockAirspace) -> None:
             conflicts=[SESSION],
             lines={SESSION: [[40, 58]]},
         ),
-        new_worktree("GEMINI", ahead=0, files=0, insertions=0, deletions=0, merges="nothing"),
+        new_worktree(
+            "GEMINI", ahead=0, files=0, insertions=0, deletions=0, merges="nothing", landed="4c1d9e2f7a"
+        ),
         new_worktree(
             "ann", own=False, branch="ann/cart", path="checkouts/ann", files=2, insertions=31, deletions=0
         ),

@@ -128,6 +128,7 @@ def new_worktree(agent: str, **more: Any) -> Json:
         "joins": [],
         "untried": [],
         "undoes": [],
+        "landed": None,
         "unsettled": False,
         "merging": False,
         "ports": None,
@@ -394,7 +395,9 @@ class MockAirspace:
         if answer["success"]:
             self.merged.append(agent)
             self.trees = [
-                t | {"ahead": 0, "files": 0, "insertions": 0, "deletions": 0, "merges": "nothing"}
+                t
+                | {"ahead": 0, "files": 0, "insertions": 0, "deletions": 0, "merges": "nothing"}
+                | {"landed": answer["commit"]}
                 if t["agent"] == agent
                 else t
                 for t in self.trees

@@ -55,7 +55,7 @@ WORK = """
   write: {src/%(low)s.py: "fine = 1\\n"}
   say: Mended.
 - match: login
-  write: {src/auth/login.py: "def login(name):\\n    return name == 'ann'\\n"}
+  write: {src/auth/login.py: "def login(name):\\n    return name == 'ann'\\n", notes.txt: "login\\n"}
   say: The login asks for a name.
 - match: please
   write: {src/%(low)s.py: "%(text)s = 1\\n"}
@@ -296,6 +296,7 @@ async def test_a_person_approves_once_and_a_second_click_shows_it(place: Place, 
     one = page.locator('[data-testid="approval"][data-approval="a1"]')
     await expect(one).to_contain_text("security review")
     await expect(one).to_contain_text("asked by ann")
+    await expect(one).to_contain_text("2 files; your approval is wanted for src/auth/login.py")
     await expect(one.locator('[data-policy="unit tests"]')).to_contain_text("passed")
     await expect(one.get_by_test_id("difference")).to_contain_text("return name == 'ann'")
     await expect(one.get_by_test_id("approval-deadline")).to_contain_text("left")
@@ -450,6 +451,21 @@ async def test_a_task_shows_its_verifications(place: Place, come: Come) -> None:
     await expect(heading.get_by_test_id("vmark")).to_contain_text("v3 ✓passed")
     await look(page, "task-heading")
     await page.keyboard.press("Escape")
+    # A verdict is the task's that the agent worked on then, and a task that is done with failing tests says so.
+    (place.room.folder / "AVA.yaml").write_text('- say: Done.\n  write: {src/ben.py: "CLASH = 1\\n"}\n')
+    await place.room.post("/task please break the cart")
+    await place.room.post("/give t3 @AVA")
+    await place.verified(4, "failed")
+    other = page.get_by_test_id("task").filter(has_text="please break the cart")
+    await expect(other.get_by_test_id("vmark")).to_contain_text("v4 ✕failed")
+    await expect(given.get_by_test_id("vmark")).to_contain_text("v3 –passed, changed since")
+    await place.room.post("/move t3 done")
+    await expect(other).to_contain_text("done, not landed, tests failed")
+    await expect(other.get_by_test_id("vmark")).to_contain_text("v4 ✕failed")
+    await expect(given.get_by_test_id("vmark")).to_contain_text("v3 –passed, changed since")
+    await look(page, "board-failed")
+    (need,) = [one for one in await place.room.get("/api/needs") if one["id"] == "answered:t2"]
+    assert "it was changed since its tests passed (v3). Is it done?" in need["text"], need
     await page.get_by_test_id("task").filter(has_text="Round once").click()
     await expect(page.get_by_test_id("task-verified")).to_contain_text("v2")
     await look(page, "task-verified")

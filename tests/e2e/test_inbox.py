@@ -140,6 +140,7 @@ async def test_what_needs_a_person_comes_is_acted_on_and_is_gone(tmp_path: Path)
         budget = await comes(told, "budget")
         skipped = await told.post("@BEN two")
         await told.until_job(skipped["id"], "BEN", "skipped")
+        assert (await comes(told, "budget"))["at"] == budget["at"]
         raised = await act(told, budget["id"], "raise")
         assert (raised["success"], raised["undo"]) == (True, "/budget @BEN turns_per_hour 1")
         assert json.loads(told.path.read_text())["agents"][1]["budget"] == {"turns_per_hour": 2}

@@ -26,7 +26,7 @@ WORKS = """\
   write: {app.py: "fixed = 1\\n"}
   say: done
 - match: secret
-  write: {".env": "KEY={body}\\n"}
+  write: {".env": "KEY={body}\\n", notes.md: "{body}\\n"}
   say: done
 - match: look around
   delay_s: 600
@@ -74,7 +74,13 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
     await ask(room, "@AVA secret one")
     waits = await comes(room, "approval")
     assert (waits["about"], names(waits)) == ("AVA", ["approve", "reject"])
-    assert "AVA's change of 1 file: .env. Asked by security." in waits["text"]
+    wanted = "AVA's change of 2 files; your approval is wanted for"
+    assert f"{wanted} .env. Asked by security." in waits["text"], waits
+    await answer_of(
+        room, rf"{waits['ref']}: AVA's change of 2 files needs a person; your approval is wanted for `\.env`"
+    )
+    await room.post("/approve")
+    await answer_of(room, rf"{waits['ref']}: {wanted} `\.env` \(security\)")
     status, refused = await room.ask(
         "POST", f"/api/needs/{waits['id']}", json={"name": "ann", "action": "reject"}
     )
@@ -97,11 +103,29 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
     )
     assert names(done) == ["again", "done", "later"]
     assert done["text"] in (await room.relay("inbox")).out
+    # Given again, its agent hears why. It changes nothing: the branch fails as before, and that is said as before.
+    assert (await act(room, "answered:t1", "again"))["success"]
+    told = next(one for one in await room.entries() if one["body"].startswith("@BEN t1: break it\n\n"))
+    why = re.search(r"\n\nIts tests failed \((v\d+)\): unit failed", told["body"])
+    assert why is not None, told
+    answer = await room.reply_to(told["id"], "BEN")
+    said = rf"BEN has answered t1 .*\(m{answer['number']}\).*; its tests failed \({why[1]}\)\. Is it done"
+    assert names(await says(room, "answered:t1", said)) == ["again", "done", "later"]
     # While its agent is at work again, nobody is asked whether it is done.
     await room.post("@BEN look around")
     await goes(room, "answered:t1")
     await room.post("/cancel @BEN")
     await comes(room, "answered")
+    # No verdict speaks of a branch whose work was discarded, and it did not land either.
+    await room.post("/discard @BEN")
+    gone = await says(room, "answered:t1", r".*; its branch has no changes now\. Is it done")
+    assert names(gone) == ["again", "done", "later"]
+    (row,) = [row for row in (await room.get("/api/worktrees"))["worktrees"] if row["agent"] == "BEN"]
+    assert (row["files"], row["merges"], row["verified"], row["landed"]) == (0, "nothing", None, None)
+    (line,) = [one for one in (await room.relay("worktrees")).out.splitlines() if one.startswith("BEN ")]
+    assert "no changes" in line and line.endswith("nothing to merge"), line
+    await room.post("/restore @BEN")
+    await says(room, "answered:t1", r".*; its tests failed \(v\d+\)\. ")
     # A verdict is of the files that were tested.
     rows = (await room.get("/api/worktrees"))["worktrees"]
     by_hand = Path(next(row["path"] for row in rows if row["agent"] == "BEN")) / "note.txt"
@@ -153,7 +177,7 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
     whole = (await room.get("/api/tasks/t1"))["task"]
     assert (whole["landed"], [one["to"] for one in whole["history"] if one["change"] == "given"]) == (
         task["landed"],
-        ["BEN"],
+        ["BEN", "BEN"],
     )
     await room.post("/task t1")
     await answer_of(room, rf"landed as `{tip}`")
@@ -189,6 +213,16 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
     # A merge tests nothing: what failed before is in main now, and is no success.
     await room.post("/task break it")
     await room.post("/give t2 @BEN")
+    await says(room, "answered:t2", r"BEN has answered t2 .*; its tests failed \(v\d+\)\. ")
+    # The task says what waits for a word, and done, who ended it and what is wrong with it.
+    assert re.search(
+        r"\nBEN has answered \(m\d+\): is it done\?\n", (await room.relay("work", "show", "t2")).out
+    )
+    await room.post("/move t2 done")
+    await goes(room, "answered:t2")
+    shown = (await room.relay("work", "show", "t2")).out
+    assert re.search(r"\nended by ann\ndone, not landed, tests failed \(v\d+\)\n", shown), shown
+    await room.post("/undo")
     await says(room, "answered:t2", r"BEN has answered t2 .*; its tests failed \(v\d+\)\. ")
     merged = await room.relay("worktrees", "merge", "BEN", "--name", "ann")
     assert merged.code == 0, merged.all

@@ -42,6 +42,8 @@ export interface Worktree {
   untried?: string[];
   /** What of others' landed work the branch takes out again, though git merges it. */
   undoes?: { agent: string; path: string; commit: string; did: "landed" | "took back" }[];
+  /** The commit as which it landed, where nothing more of it is to land; null: it did not land. */
+  landed?: string | null;
   /** The request that it is about: the newest whose turn changed its files. `number`: of its message, 0: none. */
   about?: About | null;
   /** What the tests say of it; null: nothing. Left out where that cannot be read. */

@@ -120,6 +120,8 @@ async def rows(
         # What is half written says nothing yet.
         row["about"] = await _about(registry, name, work)
         row["undoes"] = [] if row["working"] else await registry.merge_trials.undone(name, work)
+        nothing = row["merges"] == Verdict.NOTHING
+        row["landed"] = landing.commit if nothing and (landing := await registry.room.landed(name)) else None
         shown.append(row)
     merging = [
         row["agent"] for row in shown if trials.get(row["agent"], Trial(None)).verdict is Verdict.CLEAN
@@ -128,13 +130,13 @@ async def rows(
     others = registry.merge_trials.others
     # Of an agent that several members have, that of another one counts where it has work there.
     shown += [_told(other, others) for name, other in others.items() if name not in surveyed or other.changed]
-    # What has nothing to land, or stands elsewhere, has no tree here that a verdict could be compared with.
-    trees = {row["agent"]: row["tree"] if row["files"] else "" for row in reversed(shown)}
+    # Of what has nothing to land no verdict speaks; the tree of what stands elsewhere is not known here.
+    trees = {row["agent"]: row["tree"] for row in reversed(shown) if row["files"]}
     verdicts = {} if verified is None else await verified(trees)
     failed = dict[str, str]()
     if verdicts is not None:
         for row in shown:
-            row["verified"] = verdicts.get(row["agent"])
+            row["verified"] = verdicts.get(row["agent"]) if row["files"] else None
         failed = {name: each["reference"] for name, each in verdicts.items() if each["state"] == "failed"}
     undoes = {row["agent"]: row["undoes"] for row in reversed(shown)}
     turns = best_order(merging, behind, collisions, yields, decided, failed, undoes)
@@ -232,6 +234,7 @@ def _told(work: SharedWork, others: Mapping[str, SharedWork]) -> dict[str, Any]:
         "untried": [],
         "about": None,
         "undoes": [],
+        "landed": None,
     }
 
 

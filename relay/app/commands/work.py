@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from relay.app.commands import work_changes
 from relay.app.commands.person import OpenRoom, ago, left, parser, run, table
 from relay.app.runtime.identity import WrongUse
+from relay.app.tasks.card import waits_or_failed
 from relay.app.tasks.landed import landed
 from relay.coordination.tasks.board import Board
 from relay.coordination.tasks.needs import found_task
@@ -108,7 +110,9 @@ async def _shown(room: OpenRoom, args: argparse.Namespace) -> Json:
     number = work_changes.task_number(args.what[0])
 
     async def look(tx: Tx) -> Json:
-        task = dict(await _board(room).story(tx, number))
+        board = _board(room)
+        task = dict(await board.story(tx, number))
+        task["stands"] = await waits_or_failed(tx, await board.get(tx, number), task["landed"])
         needs = [await found_task(tx, need["id"]) for need in task["depends_on"]]
         task["needs"] = [
             {"number": need.number, "title": need.title, "state": _state(need)} for need in needs
@@ -162,6 +166,15 @@ def _board(room: OpenRoom) -> Board:
     return Board(claims=room.services.work.claims, landed=landed)
 
 
+def _ended_by(history: list[Json]) -> str | None:
+    """Who ended it last; None: that is not in what is known of its history."""
+    ended, over = None, {Status.COMPLETED, Status.FAILED, Status.DEAD}
+    for before, step in itertools.pairwise([{"status": Status.PENDING}, *history]):
+        if step["status"] in over and before["status"] not in over:
+            ended = step["by"]
+    return ended
+
+
 def _list(tasks: list[Json]) -> str:
     return table([_row(task) for task in tasks]) if tasks else "No task is open."
 
@@ -185,8 +198,11 @@ def _show(task: Json) -> str:
         f"{_words(task)}, made by {task['created_by']}",
         f"type {task['task_type']}, priority {task['priority']}, {_attempts(task)}",
     ]
-    if task["assignee"]:
-        lines.append(f"{'ended' if task['status'] == 'done' else 'claimed'} by {task['assignee']}")
+    if task["status"] == "done" and (by := _ended_by(task["history"]) or task["assignee"]):
+        lines.append(f"ended by {by}")
+    elif task["assignee"]:
+        lines.append(f"claimed by {task['assignee']}")
+    lines += [task["stands"]] if task["stands"] else []
     if task["needs"]:
         needs = ", ".join(f"{references.task(need['number'])} ({need['state']})" for need in task["needs"])
         lines.append(f"{'waits for' if task['badge'] == 'blocked' else 'depends on'}: {needs}")

@@ -387,7 +387,7 @@ def _merges(worktree: dict[str, Any]) -> str:
         "clean": f"merges clean into {into}",
         "joins": f"merges into {into}; relay joins {joined}",
         "conflicts": f"{conflicts} in {', '.join(_place(worktree, path) for path in worktree['conflicts'])}",
-        "nothing": f"nothing to merge: {into} has all of it",
+        "nothing": "nothing to merge" + (f": {into} has all of it" if worktree.get("landed") else ""),
         None: f"git cannot tell whether it merges into {into}",
     }[worktree["merges"]]
     parts = [

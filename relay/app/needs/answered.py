@@ -7,15 +7,15 @@ from dataclasses import replace
 
 from relay.app.needs.need import Kind, Need, NeedAction, later
 from relay.app.needs.words import prose, short, unmarked
-from relay.app.tasks.card import verifications_of
-from relay.app.tasks.landed import landed
+from relay.app.tasks.card import turns_in, verifications_of
+from relay.app.tasks.landed import MOST_JOBS, landed
 from relay.log.encoding import dumps
 from relay.model import Board, BoardTask, actions, references
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job, JobState, message_of_row
 from relay.store.ports import Tx
 from relay.verification import present
-from relay.verification.verification import State
+from relay.verification.verification import State, Verification
 
 #: Characters of a title and of an answer, and digits of a commit.
 MOST_TITLE, MOST_ANSWER, DIGITS = 80, 160, 7
@@ -55,10 +55,12 @@ async def answered_tasks(
         if at_work.get(agent, 0) in (None, task.number):
             continue
         title, answer = short(task.title, MOST_TITLE), message_of_row(row)
-        stands, bad, out = "", False, None
-        if answer.meta.get("worktree"):  # it changed something
-            stands, bad, landed = await _stands(tx, task, done, trees)
+        stands, bad, out, its = "", False, None, None
+        if turns := await _changing(tx, task, agent):
+            stands, bad, landed, its = await _stands(tx, task, agent, turns, trees)
             out = None if landed else not_landed.pop(agent, None)
+        # The agent hears why it has the task again.
+        why = f"{stands}{f': {short(its.reason)}' if its.reason else ''}" if its is not None else ""
         text = f"{agent} has answered {task.ref} “{title}” ({references.message(answer.number)})"
         said = short(unmarked(prose(answer.body)), MOST_ANSWER)
         text += f": “{said}”" if said else ""
@@ -68,7 +70,7 @@ async def answered_tasks(
         text += f"; {stands}." if stands else "" if said.endswith((".", "!", "?", "…")) else "."
         id = f"answered:{task.ref}"
         yes = NeedAction("done", "It is done", actions.MoveTask(task.number, actions.Status.DONE))
-        again = NeedAction("again", "Give it again", actions.Give((task.number,), agent))
+        again = NeedAction("again", "Give it again", actions.Give((task.number,), agent, why))
         buttons = (
             *((again, yes) if bad else (yes, again)),
             later("Later", id),
@@ -95,27 +97,50 @@ async def _at_work(tx: Tx) -> dict[str, int | None]:
     }
 
 
-async def _stands(tx: Tx, task: BoardTask, done: Job, trees: Mapping[str, str]) -> tuple[str, bool, bool]:
-    """What became of the change that the answer of this job made: whether it landed, or what the verifications say of
-    the agent's work as it stands, "" = neither is known. Whether it is no success, and whether it landed."""
+async def _changing(tx: Tx, task: BoardTask, agent: str) -> set[int]:
+    """The turns in which the agent answered the messages that gave it the task, by their jobs; empty = it changed
+    nothing in any of them."""
+    ids = [message for message, _, to in task.given if to == agent]
+    rows = await tx.all(Q.jobs_of_messages, ids=dumps(ids), limit=MOST_JOBS * len(ids))
+    jobs = [job for job in map(Job.of_row, rows) if job.agent == agent]
+    answers = [job.answer_id for job in jobs if job.answer_id]
+    told = await tx.all(Q.messages_by_ids, ids=dumps(answers))
+    changed = any(message_of_row(row).meta.get("worktree") for row in told)
+    return turns_in(jobs) if changed else set()
+
+
+async def _stands(
+    tx: Tx, task: BoardTask, agent: str, turns: Collection[int], trees: Mapping[str, str]
+) -> tuple[str, bool, bool, Verification | None]:
+    """What became of what was changed for the task: whether it landed, or what the verifications say of the agent's
+    work as it stands, "" = neither is known. Whether it is no success, and whether it landed. The verification that
+    failed."""
     if (merge := (await landed(tx, [task])).get(task.id)) is not None:
         # A merge tests nothing.
         before = present.of_tree(
-            [each for each in await present.telling(tx, done.agent) if each.at <= merge.at], ""
+            [each for each in await present.telling(tx, agent) if each.at <= merge.at], ""
         )
         bad = before is not None and before.of.state in _NO_SUCCESS
         though = f", though {_VERDICTS[before.of.state]} ({before.of.name})" if before and bad else ""
-        return f"landed as {merge.commit[:DIGITS]}{though}", bad, True
-    here = {done.agent: trees[done.agent]} if done.agent in trees else {}
-    if (standing := (await present.of_work(tx, here)).get(done.agent)) and standing.of.state in _VERDICTS:
+        said = f"landed as {merge.commit[:DIGITS]}{though}"
+        return said, bad, True, before.of if before and bad else None
+    if trees.get(agent) == "":
+        return "its branch has no changes now", True, False, None
+    here = {agent: trees[agent]} if agent in trees else {}
+    own = next(iter(await verifications_of(tx, task, turns)), None)
+    standing = (await present.of_work(tx, here)).get(agent)
+    if standing and (of := standing.of.change.task or standing.of.change.about.get("task")) and of != task.id:
+        # The agent worked on another task then.
+        standing = None if own is None else present.Standing(own, present=False)
+    if standing and standing.of.state in _VERDICTS:
+        bad = standing.of.state in _NO_SUCCESS
+        its = standing.of if bad else None
         if not standing.present:
             said = standing.said or f"It was changed since {standing.of.name}."
-            return f"{said[0].lower()}{said[1:]}".rstrip("."), True, False
-        bad = standing.of.state in _NO_SUCCESS
-        return f"{_VERDICTS[standing.of.state]} ({standing.of.name})", bad, False
+            return f"{said[0].lower()}{said[1:]}".rstrip("."), True, False, its
+        return f"{_VERDICTS[standing.of.state]} ({standing.of.name})", bad, False, its
     # Its worktree is not here.
-    jobs = {done.id} | ({done.folded_into} if done.folded_into is not None else set())
-    its = next(iter(await verifications_of(tx, task, jobs)), None)
-    if its is None or its.state not in _VERDICTS:
-        return "", False, False
-    return f"{_VERDICTS[its.state]} ({its.name})", its.state in _NO_SUCCESS, False
+    if own is None or own.state not in _VERDICTS:
+        return "", False, False, None
+    bad = own.state in _NO_SUCCESS
+    return f"{_VERDICTS[own.state]} ({own.name})", bad, False, own if bad else None

@@ -183,7 +183,8 @@ async def agent_needs(tx: Tx, members: Mapping[str, Member], board: Board, now: 
                     later("Wait", typed, "wait"),
                 )
                 skips = [job.ended_at or 0.0 for job in missed if job.error_class == "budget"]
-                at = max([used.newest or 0.0, *skips])
+                # It is spent since its last turn; a message that is skipped then makes it no newer.
+                at = used.newest or min(skips, default=0.0)
                 free = clock_time(spent.frees_at, now)
                 text = f"Its budget is spent: {spent.text}. It can begin its next turn at {free}."
                 reasons = [job.error or "" for job in missed]

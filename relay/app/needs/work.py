@@ -16,6 +16,7 @@ from relay.store.ports import Tx
 from relay.timeline.handoffs import journal as handoffs
 from relay.timeline.handoffs.event import answers_of
 from relay.verification import approvals
+from relay.verification import journal as verifications
 
 
 async def approval_needs(tx: Tx) -> list[Need]:
@@ -25,9 +26,8 @@ async def approval_needs(tx: Tx) -> list[Need]:
             NeedAction("approve", "Approve", actions.Approve(asked.number)),
             NeedAction("reject", "Reject", actions.Reject(asked.number, ""), "reason", "why not"),
         )
-        files = asked.files
-        count = f"{len(files)} file{'s' * (len(files) != 1)}"
-        text = f"A person has to agree to {asked.agent}'s change of {count}: {named(files)}."
+        change = (await verifications.load(tx, asked.verification)).change
+        text = f"A person has to agree to {asked.wanted(change, named(asked.files))}."
         if asked.policies:
             text += f" Asked by {', '.join(map(flat, asked.policies))}."
         found.append(

@@ -15,15 +15,15 @@ from typing import Any
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.base.terminal_text import safe_line
 from relay.coordination.tasks.board import Board
-from relay.coordination.tasks.task import Task
+from relay.coordination.tasks.task import Status, Task
 from relay.git.run import name_of
 from relay.log.encoding import dumps
 from relay.model import BoardTask, Message, references
 from relay.room.journal.ledger import Q
-from relay.room.journal.values import Job, message_of_row
+from relay.room.journal.values import Job, JobState, message_of_row
 from relay.store.ports import Row, Tx
 from relay.verification import journal as verifications
-from relay.verification.verification import Verification
+from relay.verification.verification import State, Verification
 
 Json = dict[str, Any]
 #: Characters of a message's text; jobs, turns, verifications and files of a branch that are looked at.
@@ -37,15 +37,41 @@ async def card(tx: Tx, board: Board, registry: WorktreeRegistry, number: int) ->
     turns = await _turns(tx, task, await tx.now())
     jobs = await _jobs(tx, task, turns)
     said = await _conversation(tx, task, jobs)
-    ids = {job.id for job in jobs} | {job.folded_into for job in jobs if job.folded_into is not None}
     work = {
         "conversation": [_entry(message, jobs) for message in said],
         "changes": [_change(message) for message in said if message.meta.get("worktree")],
         "branch": _branch(task, registry),
-        "verifications": [one.as_json() for one in await verifications_of(tx, task, ids)],
+        "verifications": [one.as_json() for one in await verifications_of(tx, task, turns_in(jobs))],
         "cost": _cost(turns, jobs),
     }
     return {**await board.story(tx, number), "work": work}
+
+
+async def waits_or_failed(tx: Tx, task: Task, landed: str | None) -> str:
+    """What waits for a person's word of a task, or is wrong with one that is done: "AVA has answered (m12): is it
+    done?", "done, not landed, tests failed (v44)"; "" = neither. `landed`: the commit of its merge."""
+    if task.given_to is not None:
+        message, _, agent = task.given[-1]
+        jobs = [Job.of_row(row) for row in await tx.all(Q.jobs_of_message, message_id=message)]
+        answer = next(
+            (job.answer_id for job in jobs if job.agent == agent and job.state is JobState.DONE), None
+        )
+        row = None if answer is None else await tx.one(Q.message, id=answer)
+        return (
+            "" if row is None else f"{agent} has answered ({references.message(row['number'])}): is it done?"
+        )
+    if task.status is not Status.COMPLETED or landed:
+        return ""
+    jobs = await _jobs(tx, task, await _turns(tx, task, await tx.now()))
+    newest = next(iter(await verifications_of(tx, task, turns_in(jobs))), None)
+    if newest is None or newest.state is not State.FAILED:
+        return ""
+    return f"done, not landed, tests failed ({newest.name})"
+
+
+def turns_in(jobs: Sequence[Job]) -> set[int]:
+    """The jobs by which the turns that answered these are known."""
+    return {job.id for job in jobs} | {job.folded_into for job in jobs if job.folded_into is not None}
 
 
 async def _turns(tx: Tx, task: Task, now: float) -> list[Row]:

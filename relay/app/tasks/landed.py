@@ -35,8 +35,9 @@ async def landed(tx: Tx, tasks: Sequence[BoardTask]) -> Mapping[str, Landing]:
     last = sorted((task for task in tasks if task.given), key=lambda task: task.given[-1][1])[-MOST_TASKS:]
     if not last:
         return {}
-    ids = dumps([task.given[-1][0] for task in last])
-    rows = await tx.all(Q.jobs_of_messages, ids=ids, limit=MOST_JOBS * len(last))
+    # What it was given again for, it may have changed before.
+    ids = [message for task in last for message, _, agent in task.given if agent == task.given[-1][2]]
+    rows = await tx.all(Q.jobs_of_messages, ids=dumps(ids), limit=MOST_JOBS * len(ids))
     jobs = {(job.message_id, job.agent): job for job in map(Job.of_row, rows) if job.state is JobState.DONE}
     answers = dumps([job.answer_id for job in jobs.values() if job.answer_id])
     told = {row["id"]: message_of_row(row) for row in await tx.all(Q.messages_by_ids, ids=answers)}
@@ -46,14 +47,16 @@ async def landed(tx: Tx, tasks: Sequence[BoardTask]) -> Mapping[str, Landing]:
     changes = await events.about(tx, '"change"', types=[CHANGED], limit=MOST_CHANGES)
     found = dict[str, Landing]()
     for task in last:
-        message, _, agent = task.given[-1]
-        job = jobs.get((message, agent))
-        answer = None if job is None or job.answer_id is None else told.get(job.answer_id)
-        if job is None or answer is None or not answer.meta.get("worktree"):
-            continue
-        merge = _merge(changes, agent, job.ended_at or job.created_at)
-        if merge is not None:
-            found[task.id] = merge
+        agent = task.given[-1][2]
+        for message, _, _ in reversed(task.given):
+            job = jobs.get((message, agent))
+            answer = None if job is None or job.answer_id is None else told.get(job.answer_id)
+            if job is None or answer is None or not answer.meta.get("worktree"):
+                continue
+            merge = _merge(changes, agent, job.ended_at or job.created_at)
+            if merge is not None:
+                found[task.id] = merge
+            break
     return found
 
 

@@ -74,10 +74,8 @@ class Consequences:
             return
         named = ", ".join(f"`{flat(path)}`" for path in files[:MOST_NAMED])
         more = f" and {len(files) - MOST_NAMED} more" if len(files) > MOST_NAMED else ""
-        text = (
-            f"{name}: {asked['agent']}'s change in {named}{more} needs a person "
-            f"({', '.join(asked['policies'])}). {answers}"
-        )
+        wanted = approval.wanted(change, f"{named}{more}", " needs a person")
+        text = f"{name}: {wanted} ({', '.join(asked['policies'])}). {answers}"
         await ledger.say(tx, text, parents=[event.id], meta=meta)
 
     async def _of_main(self, tx: Tx, ended: Mapping[str, Any], event: Event) -> None:

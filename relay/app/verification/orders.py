@@ -109,11 +109,11 @@ class VerificationOrders:
 
 async def _waiting(tx: Tx) -> str:
     """What waits for people, as markdown."""
-    lines = [
-        f"- {each.name}: {each.agent}'s change in {', '.join(code_span(path) for path in each.files[:4])}"
-        f"{' and more' * (len(each.files) > 4)} ({', '.join(each.policies)})"
-        for each in await approvals.waiting(tx)
-    ]
+    lines = list[str]()
+    for each in await approvals.waiting(tx):
+        change = (await journal.load(tx, each.verification)).change
+        files = f"{', '.join(map(code_span, each.files[:4]))}{' and more' * (len(each.files) > 4)}"
+        lines.append(f"- {each.name}: {each.wanted(change, files)} ({', '.join(each.policies)})")
     if not lines:
         return "Nothing waits for an approval."
     return "\n".join([*lines, "", "`/approve a<number>`, or `/reject a<number> why`."])

@@ -48,6 +48,9 @@ class ChangeSources:
         if not changes.after or not await self._policies.are_there(tx):
             return
         commit = changes.commits[0] if changes.commits else None
+        # Beside `Change.task`, by whose verdict a task ends or is open again: here its agent, or a person, says that.
+        given = {"task": told["task"]} if isinstance(told := plan.asked.meta.get("given"), dict) else {}
+        member = {} if self._fleet is None else {"member": self._fleet.name}
         change = Change(
             journal.new_id(),
             Source.TURN,
@@ -57,7 +60,7 @@ class ChangeSources:
             commit,
             tree=changes.after,
             summary=" ".join(plan.asked.body.split())[:300],
-            about={"job": plan.primary.id, **({} if self._fleet is None else {"member": self._fleet.name})},
+            about={"job": plan.primary.id, **given, **member},
         )
         await journal.ask(tx, change, cause=[plan.event_id], source_key=f"turn:{plan.event_id}")
 

@@ -131,14 +131,16 @@ class Undo(OfBoard, word="/undo"):
 @dataclass(frozen=True)
 class Give(OfBoard, word="/give"):
     """Give these tasks (their room numbers) to an agent, each by a message of the person's. `agent` None: each to
-    whoever is free."""
+    whoever is free. `why`: what the message says beside the task, "" = nothing; one line."""
 
     tasks: tuple[int, ...]
     agent: str | None = None
+    why: str = ""
 
     def named(self) -> tuple[str, ...]:
         return () if self.agent is None else (self.agent,)
 
     def line(self) -> str:
         tasks = " ".join(map(references.task, self.tasks))
-        return f"{self.word} {tasks} {'any' if self.agent is None else f'@{self.agent}'}"
+        why = f": {' '.join(self.why.split())}" if self.why else ""
+        return f"{self.word} {tasks} {'any' if self.agent is None else f'@{self.agent}'}{why}"

@@ -90,7 +90,7 @@ class TaskActions:
         done, refused = list[str](), list[Refusal]()
         for number in dict.fromkeys(action.tasks):
             try:
-                done.append(await self._give_one(tx, number, action.agent, order))
+                done.append(await self._give_one(tx, number, action, order))
             except Refusal as refusal:
                 refused.append(refusal)
         if len(refused) == len({*action.tasks}) == 1:
@@ -101,17 +101,17 @@ class TaskActions:
         text = lines[0] if len(lines) == 1 else "\n".join(f"- {line}" for line in lines)
         return Result(text, task=action.tasks[0] if len(action.tasks) == 1 else None, meta=_back(order))
 
-    async def _give_one(self, tx: Tx, number: int, agent: str | None, order: Order) -> str:
+    async def _give_one(self, tx: Tx, number: int, action: actions.Give, order: Order) -> str:
         # Everything that may refuse comes before the first write.
         task = await self.board.givable(tx, number)
         await self._not_at_it(tx, task)
-        name, load = await self._chosen(tx, agent, order.now)
+        name, load = await self._chosen(tx, action.agent, order.now)
         message, event = await ledger.put_message(
             tx,
             NewMessage(
                 order.by,
                 Kind.HUMAN,
-                text_of(task, name, *await self.board.origins(tx, task, order.by)),
+                text_of(task, name, *await self.board.origins(tx, task, order.by), why=action.why),
                 order.now,
                 parents=order.cause,
                 to=(name,),
@@ -211,16 +211,17 @@ def changes_of(what: Field, value: str) -> Mapping[str, Any]:
             return {"depends_on": [] if nothing else value.split()}
 
 
-def text_of(task: BoardTask, agent: str, titled: str = "", described: str = "") -> str:
+def text_of(task: BoardTask, agent: str, titled: str = "", described: str = "", why: str = "") -> str:
     """The message by which a task is given. It shows as its giver's, so relay's own words to the agent are not in it
     (`message_text` in relay/room/dispatch/turns.py adds them). `titled`, `described`: whose words these are, "" = the
-    giver's own; those of others are quoted, so that the agent does not take them for the giver's. Pure."""
+    giver's own; those of others are quoted, so that the agent does not take them for the giver's. `why`: the giver's
+    own words beside the task. Pure."""
     title = f"@{agent} {task.ref}: {task.title}"
     if titled:
         title = f"@{agent} {task.ref}. Its title, {titled}:\n\n{_quoted(task.title)}"
-    parts = [title, task.body]
+    parts = [title, f"{why[:1].upper()}{why[1:]}", task.body]
     if described:
-        parts[1] = f"Its description, {described}:\n\n{_quoted(task.body)}"
+        parts[2] = f"Its description, {described}:\n\n{_quoted(task.body)}"
     if task.files:
         parts.append(f"Files: {_paths(task.files)}")
     return "\n\n".join(part for part in parts if part)

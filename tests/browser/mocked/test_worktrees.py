@@ -361,7 +361,9 @@ async def test_discarded_work_comes_back(room: MockRoom, open_page: OpenPage) ->
     await row(page, "CLAUDE").get_by_test_id("discard").click()
     await dialog.get_by_test_id("discard-now").click()
     await expect(page.get_by_test_id("toast")).to_contain_text("kept in refs/relay/kept/claude/1")
-    await expect(row(page, "CLAUDE")).to_contain_text("nothing to merge: main has all of it")
+    # What was discarded did not land.
+    await expect(row(page, "CLAUDE")).to_contain_text("nothing to merge")
+    await expect(row(page, "CLAUDE")).not_to_contain_text("has all of it")
     await page.get_by_role("button", name="Bring it back").click()
     await expect(row(page, "CLAUDE")).to_contain_text("merges clean")
     assert room.air.restored == ["refs/relay/kept/claude/1"]

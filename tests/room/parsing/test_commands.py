@@ -87,6 +87,7 @@ PENDING, DOING, DONE = Status
         ("/task t3 needs t1, 2", EditTasks.depends(3, [1, 2])),
         ("/give t3 @codex", Give((3,), "CODEX")),
         ("/give 3 t4 to anyone", Give((3, 4))),
+        ("/give t3 @codex: its tests failed (v1): a: b", Give((3,), "CODEX", "its tests failed (v1): a: b")),
         ("/move t3 t4 done", MoveTasks((3, 4), DONE)),
         ("/archive t3, #4", Archive((3, 4))),
         ("/move #3 done", MoveTask(3, DONE)),

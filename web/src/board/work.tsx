@@ -67,7 +67,7 @@ function Changes({ changes, branch }: Pick<TaskWork, "changes" | "branch">) {
             <Icon name="branch" size={14} />
             <button type="button" class="link" onClick={() => leave(() => showWorktree(branch.agent))}>{branch.branch ?? `${branch.agent}'s worktree`}</button>
             <Diffstat of={branch} files />
-            <span class="muted">{branch.files ? "against the main branch now" : "the main branch has all of it"}</span>
+            <span class="muted">{branch.files ? "against the main branch now" : "no changes"}</span>
           </p>
           {branch.changed.length > 0 && (
             <details>

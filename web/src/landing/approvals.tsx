@@ -98,6 +98,8 @@ function Card({ of, focused }: { of: Asked; focused: boolean }) {
     card.current?.scrollIntoView({ block: "start" });
     card.current?.focus({ preventScroll: true });
   }, [focused]);
+  // The policies need not name all that lands.
+  const whole = new Set([...(of.change.files ?? []), ...of.files]).size;
   // What a person says is no run.
   const ran = { ...of.change, results: of.change.results.filter((result) => result.executor !== "manual" || !of.policies.includes(result.policy)) };
   return (
@@ -106,7 +108,7 @@ function Card({ of, focused }: { of: Asked; focused: boolean }) {
         <Head of={of} />
         <p class="land-what">Wanted by {of.policies.map((name) => <span key={name} class="tag">{name}</span>)} <span class="muted">for {sourceWords(of.change.source)}</span></p>
         {of.change.summary && <p class="approval-summary">{of.change.summary}</p>}
-        <p class="land-what">{counted(of.files.length, "file")}: <Paths of={of.files} most={6} /></p>
+        <p class="land-what">{counted(whole, "file")}{whole > of.files.length ? "; your approval is wanted for" : ":"} <Paths of={of.files} most={6} /></p>
         <section class="approval-ran" aria-label="What ran">
           {ran.results.length > 0 ? <Runs of={ran} /> : <p class="muted">No program has run on it{of.change.about.part === "entry" ? " yet: the queue tests it when it is approved" : ""}.</p>}
         </section>

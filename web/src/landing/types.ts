@@ -48,7 +48,7 @@ export interface Verification {
   /** The id of a task. */
   task: string | null;
   /** `job`: of a turn, whose answer it is; `part`: of the landing queue, with the `agents` that are tested together. */
-  about: { job?: number; part?: "entry" | "batch" | "join"; agents?: string[]; entries?: number[] };
+  about: { job?: number; task?: string; part?: "entry" | "batch" | "join"; agents?: string[]; entries?: number[] };
   at: string;
   began: string | null;
   ended: string | null;

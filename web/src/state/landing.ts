@@ -113,7 +113,8 @@ export const newest = computed(() => {
   const tasks = new Map<string, Verification>();
   const jobs = new Map<number, Verification>();
   for (const one of [...verifications.value.values()].sort((a, b) => a.number - b.number)) {
-    if (one.task) tasks.set(one.task, one);
+    const task = one.task ?? one.about.task;
+    if (task) tasks.set(task, one);
     if (one.about.job !== undefined) jobs.set(one.about.job, one);
     if (!telling(one)) continue;
     for (const agent of one.about.agents ?? [one.agent]) agents.set(agent, one);

@@ -60,12 +60,26 @@ export function AgentMark({ name }: { name: string }) {
   return one ? <VerificationMark of={one} /> : null;
 }
 
-/** Of a task: while an agent has it and it has not landed, that of the agent's work as it stands, as in Worktrees; else the
- *  newest of the task. */
-export function TaskMark({ task }: { task: Pick<Task, "id" | "status" | "assignee" | "landed"> }) {
-  const open = task.status === "in_progress" && !task.landed && task.assignee ? task.assignee : "";
-  const one = (open && worktreeFor(open)?.files ? verdictOf(open) : null) ?? newest.value.tasks.get(task.id);
-  return one ? <VerificationMark of={one} /> : null;
+type Marked = Pick<Task, "id" | "status" | "assignee" | "landed">;
+
+/** Of a task: while an agent has it and it has not landed, that of the agent's work as it stands, as in Worktrees, unless
+ *  the agent worked on another task then; else the newest of the task. */
+function taskVerdict(task: Marked): Parameters<typeof VerificationMark>[0]["of"] | null {
+  const own = newest.value.tasks.get(task.id) ?? null;
+  const tree = task.status === "in_progress" && !task.landed && task.assignee ? worktreeFor(task.assignee) : undefined;
+  if (!tree) return own;
+  // Nothing of it is to land: no verdict speaks of that.
+  if (!tree.files) return null;
+  const now = verdictOf(tree.agent);
+  const tested = now && verifications.value.get(now.number);
+  const of = tested && (tested.task ?? tested.about.task);
+  return now && of && of !== task.id ? own && { ...own, present: false } : now ?? own;
+}
+
+export function TaskMark({ task }: { task: Marked }) {
+  const one = taskVerdict(task);
+  const lost = one?.state === "failed" && task.status === "done" && !task.landed;
+  return one ? <>{lost && <span class="remark remark-bad">done, not landed, tests failed</span>}<VerificationMark of={one} /></> : null;
 }
 
 /** Of what an answer changed. */

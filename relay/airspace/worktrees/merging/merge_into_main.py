@@ -169,7 +169,7 @@ class BranchMerger:
         branch = await self.source(side, given_up=bool(given_up))
         work, dirty = given_up or side.snapshot.commit, side.snapshot.dirty and not given_up
         if not dirty and await is_ancestor(self._scratch.git(self._main), work, main):
-            raise Refusal(f"{branch} of {side.agent} has nothing to discard: {into} has all of it.")
+            raise Refusal(f"{branch} of {side.agent} has nothing to discard: it has no changes.")
         if there := await in_the_way(self._scratch, side.checkout, work, main):
             raise Refusal(
                 f"{side.checkout.top} has files unknown to git where {into} has its own: {some_paths(there)}.",

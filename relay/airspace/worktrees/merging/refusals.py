@@ -43,11 +43,11 @@ class Conflict(Refusal):
 
 
 class NothingToMerge(Refusal):
-    """The main branch has all of it. `landing`: since when, where that is known."""
+    """There is nothing of it that the main branch has not. `landing`: of what landed, since when."""
 
     def __init__(self, agent: str, branch: str, into: str, landing: LastLanding | None) -> None:
-        since = f", {landing.said}" if landing is not None else ""
-        super().__init__(f"{branch} of {agent} has nothing to merge: {into} has all of it{since}.")
+        landed = f": {into} has all of it, {landing.said}" if landing is not None else ""
+        super().__init__(f"{branch} of {agent} has nothing to merge{landed}.")
 
 
 def own_files_named(own: Sequence[str]) -> str:

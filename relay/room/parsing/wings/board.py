@@ -119,15 +119,15 @@ def archive(rest: str, _agents: Sequence[str]) -> Action:
 def give(rest: str, agents: Sequence[str]) -> Action:
     """Raises WrongArguments."""
     tasks, to = _leading(rest)
-    to = re.sub(r"^(?:to|->|→) +", "", to)
+    to, _, why = re.sub(r"^(?:to|->|→) +", "", to).partition(": ")
     if not to:
         raise WrongArguments("Say to whom: `@AGENT`, or `any` for whoever is free.")
     if to.lower() in _WHOEVER:
-        return actions.Give(tasks)
+        return actions.Give(tasks, why=why)
     chosen = agents_of(to, agents)
     if len(chosen) != 1:
         raise WrongArguments("Say to whom: one agent, or `any` for whoever is free.")
-    return actions.Give(tasks, chosen[0])
+    return actions.Give(tasks, chosen[0], why)
 
 
 def undo(rest: str, _agents: Sequence[str]) -> Action:
@@ -144,7 +144,7 @@ COMMANDS = (
         task,
     ),
     Command(
-        "/give t<number>... @AGENT | any",
+        "/give t<number>... @AGENT | any[: <why>]",
         "let an agent begin with a task: it gets its title, description and files as your message",
         "/give t3 @CLAUDE",
         give,
