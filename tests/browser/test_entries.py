@@ -173,6 +173,7 @@ async def test_a_thread_opens_beside_and_is_answered_there(chromium: Browser, tm
         # Bob is here, and has said nothing: who names him asks him, and no agent.
         await ann.page.get_by_test_id("composer").fill("@bob are you there now?")
         await expect(ann.page.get_by_test_id("composer-told")).to_have_text("for bob; no agent is asked")
+        await shot(ann.page, "told-hint")
         aside = await ann.say("@bob are you there now?")
         await expect(aside.get_by_test_id("told")).to_have_text("for bob; no agent is asked")
         await expect(aside.locator(".mention")).to_have_text("@bob")
@@ -181,8 +182,9 @@ async def test_a_thread_opens_beside_and_is_answered_there(chromium: Browser, tm
         await ann.sees("AVA heard", "AVA")
         # The one answer of whom was asked is no conversation.
         await expect(asked.get_by_test_id("replies")).to_have_count(0)
-        for each in ("receipt", "decision"):
+        for each in ("receipt", "decision", "routing"):
             await expect(aside.get_by_test_id(each)).to_have_count(0)
+        await shot(bob.page, "told-bob")
         await asked.focus()
         await asked.get_by_test_id("answer-beside").click()
         panel = ann.page.get_by_test_id("thread")

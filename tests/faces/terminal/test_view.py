@@ -54,6 +54,11 @@ def test_an_entry_shows_who_and_to_what(view: RoomView) -> None:
     assert body == ["  a", "  b"]
 
 
+def test_a_message_for_people_says_so(view: RoomView) -> None:
+    (line,) = said(view, entry(2, "bob", "@ann are you there?", meta={"told": ["ann"]}))
+    assert line.endswith("bob m2 · for ann; no agent is asked  @ann are you there?")
+
+
 def test_an_entry_is_printed_once(view: RoomView) -> None:
     assert len(said(view, entry(2))) == 1
     assert said(view, entry(2)) == []

@@ -1,5 +1,7 @@
 /** Whom a text that is written names, besides agents that answer. Comes as a file of its own. */
 
+import "../style/visitors.css";
+
 import { personName } from "../state/prefs";
 import { agents, away, now, people, timeline } from "../state/room";
 import { visitors } from "../state/visitors";

@@ -198,7 +198,6 @@ function Row({ entry, previous, lit, found }: EntryProps) {
         {entry.meta.heard && <Lazy load={heardList} given={{ heard: entry.meta.heard }} over />}
         <Footer entry={entry} />
         {entry.meta.memories?.length ? <Lazy load={wasGiven} given={{ entry }} over /> : null}
-        {entry.meta.told && <div class="decision" data-testid="told">for {entry.meta.told.join(", ")}; no agent is asked</div>}
         <Receipts entry={entry} />
         <Replies entry={entry} />
       </div>

@@ -121,7 +121,7 @@ function standing(entry: Entry, live: Cycle | null, asked: readonly Job[]): { de
   const folded = live?.folded_into ?? entry.meta.folded_into ?? null;
   const open = entry.kind === "human" && !decision && !folded && !asked.length;
   const held = open && entry.meta.held === true;
-  const asks = open && !held && !entry.meta.history && !entry.to.length && !COMMAND.test(entry.body) && live === null;
+  const asks = open && !held && !entry.meta.history && !entry.to.length && !entry.meta.told && !COMMAND.test(entry.body) && live === null;
   const deciding = live?.state === "routing" || (asks && now.value - Date.parse(entry.ts) < DECIDING);
   return { decision: decision?.action === "steward" ? null : decision, folded: decision || asked.length ? null : folded, deciding, held };
 }
@@ -133,10 +133,13 @@ export function Receipts({ entry }: { entry: Entry }) {
   const all = receiptsOf(entry.id).value;
   const { decision, folded, deciding, held } = standing(entry, cycle(entry.id).value, all);
   const list = (COMMAND.test(entry.body) && !entry.meta.steer) || entry.meta.decision?.action === "steward" ? all.filter((job) => job.state !== "done") : all;
-  if (!list.length && (!decision || entry.meta.deleted) && !deciding && !folded && !held) return null;
+  // A person may have given it to an agent since (/route).
+  const told = !decision && !all.length && !entry.meta.deleted && entry.meta.told;
+  if (!list.length && (!decision || entry.meta.deleted) && !deciding && !folded && !held && !told) return null;
   return (
     <div class="outcome">
       {deciding && <span class="routing" data-testid="routing">deciding who answers…</span>}
+      {told && <span class="decision" data-testid="told">for {told.join(", ")}; no agent is asked</span>}
       {decision && !entry.meta.deleted && <DecisionChip entry={entry} decision={decision} />}
       {folded && (
         <button type="button" class="receipt receipt-folded folded-note" data-testid="folded" onClick={() => void showEntry(folded)}>
