@@ -36,7 +36,9 @@ async def test_the_board_moves_by_dragging_by_keys_and_back(room: MockRoom, open
     await expect(column(page, "done")).to_contain_text("write the test")
     await expect(card).to_be_focused()
     # It says what it takes back, and can be pressed while there is something.
-    await expect(page.get_by_test_id("undo")).to_have_attribute("aria-description", "ann changed the board")
+    await expect(page.get_by_test_id("undo")).to_have_attribute(
+        "aria-description", "Takes back: ann changed the board"
+    )
     await page.get_by_test_id("undo").click()
     await expect(column(page, "in_progress")).to_contain_text("write the test")
     await page.get_by_test_id("add-task").fill("a third")
