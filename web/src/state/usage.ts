@@ -1,6 +1,6 @@
 /** What the agents' turns used today. Read when a turn has ended, and now and then, since the day goes on. */
 
-import { signal } from "@preact/signals";
+import { effect, signal } from "@preact/signals";
 import { api, ApiError } from "../api";
 import type { Usage } from "../text/usage";
 import { onLive } from "./live";
@@ -23,10 +23,11 @@ const LOOK = 600_000;
 // A quick turn is never seen running, so its end is what counts. Times are ISO 8601 of one zone: they sort as text.
 // Of those that the first look at the room tells of, the first reading knows.
 let ended: string | null = null;
-jobs.subscribe((all) => {
-  if (!loaded.peek()) return;
+effect(() => {
+  const all = jobs.value.values();
+  if (!loaded.value) return;
   let newest = ended ?? "";
-  for (const job of all.values()) if (typeof job.ended_at === "string" && job.ended_at > newest) newest = job.ended_at;
+  for (const job of all) if (typeof job.ended_at === "string" && job.ended_at > newest) newest = job.ended_at;
   if (ended !== null && newest !== ended) read.soon();
   ended = newest;
 });
