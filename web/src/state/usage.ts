@@ -27,7 +27,8 @@ effect(() => {
   const all = jobs.value.values();
   if (!loaded.value) return;
   let newest = ended ?? "";
-  for (const job of all) if (typeof job.ended_at === "string" && job.ended_at > newest) newest = job.ended_at;
+  // The room's own answers use nothing.
+  for (const job of all) if (job.agent !== "RELAY" && typeof job.ended_at === "string" && job.ended_at > newest) newest = job.ended_at;
   if (ended !== null && newest !== ended) read.soon();
   ended = newest;
 });
