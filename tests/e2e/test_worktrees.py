@@ -30,9 +30,13 @@ def in_git(folder: Path) -> None:
     commit(folder)
 
 
-async def _with_git(open_room: Open, **more: object) -> Outside:
+async def _with_git(open_room: Open, ann: bool = False, **more: object) -> Outside:
+    """`ann`: git knows the person as Ann Lee, by whom the room names the branches that it makes at its start."""
     one = await open_room(agent("WRITER", "w.yaml"), files={"w.yaml": WRITES}, start=False, **more)
     in_git(one.folder)
+    if ann:
+        git(one.folder, "config", "user.name", "Ann Lee")
+        git(one.folder, "config", "user.email", "ann@example.com")
     await one.start()
     return one
 
@@ -105,9 +109,7 @@ async def test_a_worktree_outlives_the_daemon(open_room: Open) -> None:
 
 @pytest.mark.parametrize("runs", [True, False])
 async def test_a_person_reads_the_message_changes_it_and_takes_work_back(open_room: Open, runs: bool) -> None:
-    one = await _with_git(open_room)
-    git(one.folder, "config", "user.name", "Ann Lee")
-    git(one.folder, "config", "user.email", "ann@example.com")
+    one = await _with_git(open_room, ann=True)
     posted = await one.post("@WRITER please append a line to the notes.")
     await one.reply_to(posted["id"], "WRITER")
     if not runs:

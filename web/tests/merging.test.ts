@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { betterFirst, fewPaths, mergeSentence, mergeWords, place, plan, setsBack } from "../src/state/merging";
+import { betterFirst, fewPaths, mergeSentence, mergeWords, place, plan, setsBack, undoesWords } from "../src/state/merging";
 import type { Worktree } from "../src/worktree_types";
 
 const tree = { agent: "AVA", merges: "clean" as const, into: "main", conflicts: [] as string[] };
@@ -13,7 +13,8 @@ describe("what a merge would do", () => {
     expect(mergeWords(torn)).toBe("conflicts with release in a.py (lines 3-9, 12), b.py (line 4), c.py and 1 more");
     expect(place(torn, "c.py")).toBe("c.py");
     expect(mergeWords({ ...torn, conflicts: ["b.py"], unsettled: true })).toBe("conflicts not settled in b.py (line 4)");
-    expect(mergeWords({ ...tree, merges: "nothing" })).toBe("nothing to merge: main has all of it");
+    expect(mergeWords({ ...tree, merges: "nothing" })).toBe("nothing to merge");
+    expect(mergeWords({ ...tree, merges: "nothing", landed: "1".repeat(40) })).toBe("nothing to merge: main has all of it");
     expect(mergeWords({ ...tree, merges: null, into: null })).toBe("git cannot tell whether it merges into the main branch");
     expect(fewPaths([])).toBe("");
   });
@@ -29,7 +30,16 @@ describe("what a merge would do", () => {
     expect(torn).toContain("Nothing is merged before that is settled.");
     expect(told({ merges: null })).toContain("git cannot tell whether it merges into main.");
     for (const line of [...torn, ...told({ merges: "joins", joined })]) expect(line).not.toMatch(/git merges|merges clean/i);
-    expect(mergeSentence({ ...tree, merges: "nothing" })).toBe("Nothing to merge: main has all of it.");
+    expect(mergeSentence({ ...tree, merges: "nothing", landed: "1".repeat(40) })).toBe("Nothing to merge: main has all of it.");
+  });
+
+  it("says what of others it brings back, and undoes", () => {
+    const undoes = [
+      { agent: "ann", path: "a.py", commit: "1", did: "took back" as const },
+      { agent: "BEN", path: "b.py", commit: "2", did: "landed" as const },
+    ];
+    expect(undoesWords({ undoes })).toEqual(["This would bring back what ann took back in `a.py`.", "This would undo what BEN landed in `b.py`."]);
+    expect(undoesWords({})).toEqual([]);
   });
 
   it("names whom it sets back", () => {
