@@ -122,13 +122,15 @@ async def test_a_conversation_of_two_turns(
     assert used.input_tokens > 0 and used.output_tokens > 0
 
     _age_gemini(tmp_path / "home")
+    before = len(service.requests)
     second = await collect(agent, Turn("BOT", "and now?", resume=session, limits=LIMITS))
     assert (end(second).failure, text(second)) == (None, "Hello there."), second
     assert {part.id for part in second if isinstance(part, SessionPart)} == {session}
     assert "the word is heron" in service.requests[-1]
     again = [part for part in second if isinstance(part, UsagePart)][-1]
     assert (again.input_tokens, again.output_tokens) == (used.input_tokens, used.output_tokens)
-    assert again.cost_usd <= 2 * used.cost_usd
+    # What the program asks beside, as a title for the conversation, costs too, and comes when it comes.
+    assert again.cost_usd <= max(2, len(service.requests) - before) * used.cost_usd
 
 
 @pytest.mark.parametrize("preset", acp_presets())
