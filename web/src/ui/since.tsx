@@ -29,7 +29,7 @@ export function SinceBox({ after, away }: { after: number; away: number }) {
   }, [after]);
   // A model takes seconds and the machine's work: it is asked for who wants to read.
   useEffect(() => {
-    if (!opened) return;
+    if (!opened || worded) return;
     let here = true;
     api.sinceWorded(ref("m", after), personName.value).then((told) => here && setWorded(told.worded), () => {});
     return () => void (here = false);
