@@ -141,6 +141,11 @@ class RedMain:
         return self.failing[-1]
 
     @property
+    def branch(self) -> str:
+        """The main branch's name."""
+        return self.of.change.branch or "the main branch"
+
+    @property
     def id(self) -> str:
         """The same as long as it fails, whatever else is merged and tested meanwhile."""
         return f"main-fails:{self.told.name}"

@@ -375,7 +375,8 @@ def _row(worktree: dict[str, Any]) -> str:
 
     lines = [about_said(worktree["about"])] if worktree.get("about") else []
     rest = "".join(f"\n  {line}" for line in [*lines, *stands_with(worktree)])
-    return f"{worktree['agent']}  {where}  {work}; {stands}; {_merges(worktree)}\n  {place}{rest}"
+    first = f"{told['text']}; " if (told := worktree.get("stands")) else ""
+    return f"{worktree['agent']}  {where}  {first}{work}; {stands}; {_merges(worktree)}\n  {place}{rest}"
 
 
 def _merges(worktree: dict[str, Any]) -> str:

@@ -404,7 +404,7 @@ ROOM_ROUTES = (
         body={"action": {"enum": ["first", "stop", "update"]}, "agent": _SAYING, **_WHO},
         required=("action", "agent"),
     ),
-    RoomRoute("GET", "/api/worktrees", "The agents' worktrees."),
+    RoomRoute("GET", "/api/worktrees", "The worktrees; `stands`: is one `ready` to land, or why not."),
     RoomRoute("GET", "/api/worktrees/{agent}/diff", "What one holds.", {"path": _TEXT}),
     RoomRoute(
         "GET",
