@@ -139,14 +139,15 @@ class WorktreeRoom:
         changes; a turn that changed none of them has no part in it. None: they are not known."""
         return WorkSummary()
 
-    async def subject(self, agent: str, since: float, paths: Collection[str]) -> Asked | None:
-        """The request that names the agent's work, as it names the merge's commit; None: none is known. `since`,
-        `paths`: as of `summary`."""
-        return None
+    async def subjects(self, branches: Mapping[str, tuple[float, Collection[str]]]) -> Mapping[str, Asked]:
+        """By agent, the request that names its work, as it names the merge's commit, where one is known. `branches`:
+        by agent, `since` and `paths` as of `summary`."""
+        return {}
 
-    async def landed(self, agent: str) -> LastLanding | None:
-        """The last landing of the agent's work; None: nothing is known to have landed, or what did was taken back."""
-        return None
+    async def landed(self, agents: Sequence[str]) -> Mapping[str, LastLanding]:
+        """By agent, the last landing of its work; none where nothing is known to have landed, or what did was taken
+        back."""
+        return {}
 
     async def trailers(self, agent: str, branch: str, tree: str) -> tuple[str, ...]:
         """The trailers of a commit of the agent's work on this branch, whose tree is `tree`: what the log knows of it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ from relay.verification.landing.entry import EntryState
 from relay.verification.landing.service import Landings
 from tests.app.verification.place import Open, Place, policy, python
 from tests.engines import BOTH
-from tests.git.repository import commit
+from tests.git.repository import commit, git
 
 ANN = Caller("ann", "here", person=True)
 
@@ -126,6 +127,44 @@ async def test_a_branch_is_ready_to_land_in_the_same_words_everywhere(open_place
     assert (await told("AVA"), await told("BEN")) == ("collides with BEN", "collides with AVA")
     await place.land("AVA")
     assert (await told("AVA"), await told("BEN")) == ("", "conflicts with main")
+
+
+@BOTH
+async def test_many_branches_are_listed_by_few_readings(
+    open_place: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = await open_place("AVA", "BEN", *(f"AGENT{number}" for number in range(6)))
+    service = WorktreesService(place.store, place.registry, place.actions)
+    read = place.store.read
+
+    async def landed() -> dict[str, str]:
+        readings = 0
+
+        async def counted(work: Any) -> Any:
+            nonlocal readings
+            readings += 1
+            return await read(work)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(place.store, "read", counted)
+            rows = (await service.state())["worktrees"]
+        assert readings < len(rows) == 8
+        return {row["agent"]: row["landed"] for row in rows if row["landed"]}
+
+    assert await landed() == {}
+    at = dict[str, str]()
+    for agent in ("AVA", "BEN"):
+        await place.work(agent, {f"{agent}.py": "x = 1\n"})
+        await place.land(agent)
+        await place.look()
+        at[agent] = git(place.folder, "rev-parse", "main")
+        assert await landed() == at
+    # One with work has not landed all of it, and what is discarded later has not either.
+    await place.work("AVA", {"AVA.py": "x = 2\n"})
+    assert await landed() == {"BEN": at["BEN"]}
+    await place.actions.discard("AVA", "ann")
+    await place.look()
+    assert await landed() == {"BEN": at["BEN"]}
 
 
 def test_what_is_known_beside_a_branch_says_how_it_stands() -> None:

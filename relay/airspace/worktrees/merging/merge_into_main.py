@@ -213,7 +213,7 @@ class BranchMerger:
         # In the scratch: a clone of its own has its commits in objects of its own.
         git = self._scratch.git(self._main)
         if not side.snapshot.dirty and await is_ancestor(git, side.snapshot.commit, main):
-            raise NothingToMerge(side.agent, branch, into, await self.room.landed(side.agent))
+            raise NothingToMerge(side.agent, branch, into, await self.room.landed([side.agent]))
         merged = await merge_trees(git, main, side.snapshot.commit, self.room.join)
         if merged is None:
             raise Refusal(f"{branch} and {into} have no common history.", "Merge it by hand.")
@@ -231,7 +231,7 @@ class BranchMerger:
         if not changed and any(part.settled for part in merged.parts):
             raise nothing_left(side.agent, branch, into)
         if not changed:
-            raise NothingToMerge(side.agent, branch, into, await self.room.landed(side.agent))
+            raise NothingToMerge(side.agent, branch, into, await self.room.landed([side.agent]))
         hunks = await Differ().hunks(git, main, merged.tree, changed)
         if left := await left_markers(self._scratch.git(side.checkout), changed, hunks):
             raise Conflict(
