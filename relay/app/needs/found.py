@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from relay.airspace.advisories import table, wording
+from relay.airspace.advisories import wording
 from relay.airspace.advisories.rules.advisory import Advisory, Steering
 from relay.app.needs.need import Kind, Need, NeedAction, gives_up, later, settles
 from relay.app.needs.words import MOST_LABEL, named, prose, sentence, short, unmarked
@@ -42,9 +42,15 @@ MOST_QUOTED = 30
 _ADDRESSED = re.compile(r"^(?:@[\w-]+[,:]?\s+)+")
 
 
-async def collisions(tx: Tx, agents: Iterable[str], told: Collection[str] = ()) -> list[Need]:
+async def collisions(
+    tx: Tx,
+    agents: Iterable[str],
+    advisories: Iterable[Advisory],
+    told: Collection[str],
+    here: Collection[str],
+) -> list[Need]:
     """Open advisories about which a person can decide something, and has not. `told`: agents of which another need
-    says that they are set back."""
+    says that they are set back; `here`: those whose worktree is here."""
     names, found = frozenset(agents), []
     paused = {str(row["name"]) for row in await tx.all(Q.agents) if row["paused"]}
     make: Mapping[str, Callable[[str], actions.Action]] = {
@@ -52,7 +58,7 @@ async def collisions(tx: Tx, agents: Iterable[str], told: Collection[str] = ()) 
         "stop": lambda agent: actions.Stop((agent,)),
         "update": lambda agent: actions.TakeMain((agent,)),
     }
-    for stored in (await table.load_state(tx)).advisories.values():
+    for stored in advisories:
         others = {name: back for name, back in stored.set_back.items() if name not in told}
         advisory = replace(stored, set_back=others)
         choices = advisory.choices(names) if advisory.open and advisory.founded else ()
@@ -72,13 +78,18 @@ async def collisions(tx: Tx, agents: Iterable[str], told: Collection[str] = ()) 
             if not (choice.name == "stop" and choice.agent in paused)
         ]
         stuck = [name for name, each in back.items() if each.merging and name in names]
+        own = [
+            name
+            for name in back
+            if name in stuck or (name in here and name in names and not back[name].unsettled)
+        ]
         # First what ends a merge that is under way: to be asked for one again helps least.
         buttons[:0] = [
             button
-            for name in stuck
+            for name in own
             for button in (
-                settles(name, f"settle-{name}", of_several=len(stuck) > 1),
-                gives_up(name, f"abort-{name}"),
+                settles(name, f"settle-{name}", of_several=len(own) > 1),
+                *((gives_up(name, f"abort-{name}"),) if name in stuck else ()),
             )
         ]
         # As the room says it: by the message that told of it.
