@@ -158,7 +158,8 @@ async def agent_needs(tx: Tx, members: Mapping[str, Member], board: Board, now: 
         if breaker.state is BreakerState.OPEN:
             latest = max(missed, key=lambda job: job.id, default=None)
             give = () if latest is None else await _give(tx, latest, members, board, now)
-            failed = next((job.error for job in missed if job.state is JobState.DEAD and job.error), "")
+            tried = [job for job in missed if job.state is JobState.DEAD or _crashed(job)]
+            failed = next((job.error for job in tried if job.error), "")
             text = f"It gets no work after {in_a_row(breaker.failures)}"
             if breaker.retry_at:
                 due = breaker.retry_at <= now
@@ -198,12 +199,16 @@ async def agent_needs(tx: Tx, members: Mapping[str, Member], board: Board, now: 
                 at = used.newest or min(skips, default=0.0)
                 free = clock_time(spent.frees_at, now)
                 text = f"Its budget is spent: {spent.text}. It can begin its next turn at {free}."
-                reasons = [job.error or "" for job in missed]
-                crashed = next((error for error in reasons if error.endswith(queue.NO_TRY)), "")
-                text += f" Its last turn failed: {short(crashed)}." if crashed else ""
+                crashed = next((job.error for job in missed if _crashed(job)), "")
+                text += f" Its last turn failed: {short(crashed or '')}." if crashed else ""
                 need = Need(id, Kind.BUDGET, at, name, text, buttons, name, spent.frees_at, said=typed)
                 found.append(need)
     return found
+
+
+def _crashed(job: Job) -> bool:
+    """Did it fail, and then get no other try?"""
+    return (job.error or "").endswith(queue.NO_TRY)
 
 
 async def unanswered(
