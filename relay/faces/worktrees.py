@@ -20,6 +20,7 @@ from relay.airspace.readings import Level
 from relay.airspace.worktrees.actions import WorktreeActions
 from relay.airspace.worktrees.lifecycle import CHANGED, DISCARDED, MERGED
 from relay.airspace.worktrees.merging.proposal import MergeOptions
+from relay.airspace.worktrees.merging.wording import stuck
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.view import difference, missing, rows
 from relay.airspace.worktrees.watcher import WorktreeWatcher
@@ -212,10 +213,13 @@ def stands(row: Mapping[str, Any], beside: Beside | None) -> dict[str, Any] | No
     others = [hit["agent"] for hit in row["collides"]]
     if not others and warning is not None:
         others = [other for other in warning.part if other.upper() != name.upper()]
+    blocked = stuck(into, is_outdated=bool(row.get("outdated")))
+    if row.get("outdated"):
+        return told("conflicts", blocked)
     if others:
         return told("collides", f"collides with {', '.join(others)}")
     if warning is not None or row["merges"] == "conflicts":
-        return told("conflicts", f"conflicts with {into}")
+        return told("conflicts", blocked)
     if not row["files"] or row["merges"] == "nothing":
         return None
     if name in known.queued:
