@@ -213,8 +213,8 @@ def stands(row: Mapping[str, Any], beside: Beside | None) -> dict[str, Any] | No
     others = [hit["agent"] for hit in row["collides"]]
     if not others and warning is not None:
         others = [other for other in warning.part if other.upper() != name.upper()]
-    blocked = stuck(into, is_outdated=bool(row.get("outdated")))
-    if row.get("outdated"):
+    blocked = stuck(into, is_needless=bool(row.get("needless")))
+    if row.get("needless"):
         return told("conflicts", blocked)
     if others:
         return told("collides", f"collides with {', '.join(others)}")
