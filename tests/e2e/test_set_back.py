@@ -233,7 +233,10 @@ async def test_the_room_decides_what_an_agent_that_is_set_back_does_not(started:
     shown = await room.relay("merge", "resolve", "c1", "--show")
     assert again["body"] == asked["body"] == shown.out.rstrip("\n"), shown.all
     said = await room.reply_to((await room.post("/resolve c1 2"))["id"], "RELAY")
-    assert "gives up the merge of main that relay has begun there" in said["body"], said["body"]
+    assert said["body"].endswith("Nothing of BEN's is left to decide: `/land @BEN` lands it."), said["body"]
+    # All views say so from now on: the merge that relay had begun in its worktree is given up.
+    row = (await rows(room))["BEN"]
+    assert (row["merges"], row["merging"], row["unsettled"]) == ("joins", False, False), row
     _, done = await room.ask("POST", "/api/worktrees/BEN/merge", json={"name": "ann"})
     assert "Nothing is merged yet: relay joins 1 file" in done["reason"], done
     dry = await room.relay("worktrees", "merge", "BEN", "--dry-run", "--json", "--name", "ann")

@@ -57,7 +57,8 @@ class Place:
         self.registry = WorktreeRegistry(settings, room)
         self.actions = WorktreeActions(self.registry, BranchUpdates(self.registry))
         self.open = MergeConflicts(store)
-        self.conflicts = ConflictService(store, self.actions, voice)
+        updates = self.actions._branch_updates
+        self.conflicts = ConflictService(store, self.actions, voice, updates=updates)
 
     def at(self, agent: str) -> Path:
         return self.registry.worktrees[agent].checkout.top

@@ -199,7 +199,7 @@ class WorktreeActions:
             f"{agent} has edited its files since: when the room has decided, {command(f'worktrees abort {agent}')} "
             "gives the merge up (what stands in the files is kept), and merging goes by what was chosen."
             if work.edited
-            else "When the room has decided, merging gives that merge up, and goes by what was chosen."
+            else "When the room has decided, that merge is given up, and merging goes by what was chosen."
         )
         raise UnderWay(
             f"{refusal.message} The room is asked about {', '.join(asked)} all the same.",

@@ -37,9 +37,7 @@ from relay.model import Refusal
 log = structlog.get_logger(__name__)
 #: Who gives up a merge of a commit that was taken back, and one that is not needed any more.
 GONE = "{0} has not the commit any more that was being merged, so relay"
-NEEDLESS = (
-    "{0} has no conflict with the branch any more, and nobody has written into the merge, so relay"
-)
+NEEDLESS = "{0} has no conflict with the branch any more, and nobody has written into the merge, so relay"
 
 
 class BranchUpdates:
@@ -91,6 +89,7 @@ class BranchUpdates:
 
     async def give_up_stale(self, agents: Iterable[str]) -> None:
         """Give up merges that are over (`_why_over`), while their agents are not at work."""
+        gave_up = False
         for name in agents:
             worktree = self._registry.worktrees.get(name)
             if (
@@ -108,8 +107,11 @@ class BranchUpdates:
                     snapshot = await worktree.take_snapshot(everything=True)
                     if await self._why_over(worktree, started, snapshot):
                         await self.take(worktree, snapshot, begin=False)
+                        gave_up = True
             except (GitError, WorktreeGone, OSError) as error:
                 log.warning("merge not given up", agent=name, reason=str(error))
+        if gave_up:
+            await self._registry.refresh()  # who looks next sees it as it is
 
     async def is_stale(self, started: StartedMerge) -> bool:
         """Has the branch that is being merged lost the commit? While another one is out nobody says so."""

@@ -58,6 +58,8 @@ class MergeTrials:
         self.others: Mapping[str, SharedWork] = {}
         self._trials = TrialMerges(differ, room.join)
         self._room, self._choices = room, 0
+        #: By agent, the commit that was tried last, and what came of it by these choices.
+        self._last: dict[str, tuple[str, Trial]] = {}
         #: Of each agent, the base and the tree that were looked at, and what of others the work undoes.
         self._undone: dict[str, tuple[tuple[str, str], list[Mapping[str, str]]]] = {}
 
@@ -89,6 +91,10 @@ class MergeTrials:
     async def is_needless(self, head: str, merging: str, target: Target) -> bool:
         """Is a merge of the commit `merging` of the main branch into `head` not needed: has the main branch moved on,
         or somebody chosen, so that `target` takes `head` without a conflict? Raises GitError."""
+        await self._by_choices()
+        return await self._is_needless(head, merging, target)
+
+    async def _is_needless(self, head: str, merging: str, target: Target) -> bool:
         if self.main is None:
             return False
         git = self._scratch.git(self.main)
@@ -105,11 +111,10 @@ class MergeTrials:
         """
         if target is None or self.main is None:
             return {}
-        if (choices := await self._room.choices()) != self._choices:
-            self._choices = choices
-            self.forget()  # somebody has decided what is to stand in a conflict
+        await self._by_choices()
         git, gate = self._scratch.git(self.main), asyncio.Semaphore(AT_ONCE)
         results: dict[str, Trial] = {}
+        tried_at: dict[str, str] = {}
 
         async def ask(name: str, work: Work | None) -> None:
             if work is None:
@@ -125,7 +130,7 @@ class MergeTrials:
                 try:
                     head, under_way = work.snapshot.head.commit, work.snapshot.merging
                     if name in results and head is not None and len(under_way) == 1:
-                        if await self.is_needless(head, under_way[0], target):
+                        if await self._is_needless(head, under_way[0], target):
                             results[name] = replace(results[name], needless=True)
                             return
                         if under_way[0] == target.commit:
@@ -155,7 +160,29 @@ class MergeTrials:
         async with asyncio.TaskGroup() as group:
             for name, worktree in list(self._worktrees.items()):
                 group.create_task(ask(name, worktree.work), name=f"trial-{name}")
+                if worktree.work is not None:
+                    tried_at[name] = worktree.work.snapshot.commit
+        self._last = {name: (tried_at[name], trial) for name, trial in results.items() if name in tried_at}
         return results
+
+    def conflicting(self, choices: int) -> frozenset[str]:
+        """The agents whose work, as it stands, conflicts with the main branch, as far as that was tried since the
+        last of the room's choices (`WorktreeRoom.choices`)."""
+        works = {name: worktree.work for name, worktree in self._worktrees.items()}
+        return frozenset(
+            name
+            for name, (commit, trial) in self._last.items()
+            if choices == self._choices
+            and trial.conflicts
+            and (work := works.get(name)) is not None
+            and work.snapshot.commit == commit
+        )
+
+    async def _by_choices(self) -> None:
+        """Forget what was tried before somebody decided what is to stand in a conflict."""
+        if (choices := await self._room.choices()) != self._choices:
+            self._choices = choices
+            self.forget()
 
     async def elsewhere(self, target: Target) -> dict[str, Trial]:
         """The same of agents of other members whose main branch is behind `target`, and is to follow it: what they

@@ -257,6 +257,7 @@ class Parts:
             voice,
             self.behaviour.not_run,
             None if self.fleet.alone else elsewhere,
+            self.worktrees.branch_updates,
         )
         self.services.conflicts.standing = self.conflict_service.standing
         self.reload = Reload(settings, self)

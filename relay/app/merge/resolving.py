@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from relay.airspace.worktrees.actions import WorktreeActions
+from relay.airspace.worktrees.branch_updates import BranchUpdates
 from relay.airspace.worktrees.merging.proposal import NotAccepted, Resolvable
 from relay.airspace.worktrees.merging.under_way import UnderWay
 from relay.app.fleet.work_elsewhere import WorkElsewhere
@@ -33,7 +34,8 @@ from relay.store.ports import Store, Tx
 
 class ConflictService:
     """The conflicts of one room. `not_run`: why nobody looks for those of level 4, empty = somebody does.
-    `elsewhere`: has the work of the fleet's other members; None = there is one relay."""
+    `elsewhere`: has the work of the fleet's other members; None = there is one relay. `updates`: gives up the merges
+    that no choice is left for; None = they stand until the branch lands."""
 
     def __init__(
         self,
@@ -42,9 +44,10 @@ class ConflictService:
         voice: Voice,
         not_run: Callable[[], str] = lambda: "",
         elsewhere: WorkElsewhere | None = None,
+        updates: BranchUpdates | None = None,
     ) -> None:
         self._store, self._actions, self._voice, self._not_run = store, actions, voice, not_run
-        self._elsewhere = elsewhere
+        self._elsewhere, self._updates = elsewhere, updates
 
     # -- what the room's people say
 
@@ -186,6 +189,10 @@ class ConflictService:
             return f"{made.name} is settled: {whose}. Left: {', '.join(left)}."
         merges = f"`/land @{agent}` lands it"
         settled = f"{made.name} is settled: {whose}. Nothing of {agent}'s is left to decide"
+        if work.begun and not work.edited and self._updates is not None:
+            # Every view says from now on what is said here: that nothing is left of it.
+            await self._updates.give_up_stale([agent])
+            work = await self._resolvable(agent)
         if work.nothing:
             at = f" at {work.member}" if work.member else ""
             return (

@@ -81,7 +81,8 @@ class NeedsInbox:
         questions = await found.questions(tx, members, now)
         trees, merging = (self.desk.trees(), self.desk.merging()) if self.desk else ({}, {})
         advisories = standing((await table.load_state(tx)).advisories.values(), merging)
-        merges, told, unsettled = await merge_needs(tx, members, now, trees, advisories)
+        stuck = self.desk.conflicting(await conflicts.choices(tx)) if self.desk else ()
+        merges, told, unsettled = await merge_needs(tx, members, now, trees, advisories, stuck)
         # Of a branch that did not land, and the task that it was for, only one thing is to be decided.
         out = {need.about: need for need in merges if need.kind is Kind.NOT_LANDED}
         asks = {need.ref for need in questions}

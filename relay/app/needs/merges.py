@@ -59,11 +59,13 @@ async def merge_needs(
     now: float,
     trees: Mapping[str, str] = MappingProxyType({}),
     advisories: Sequence[Advisory] = (),
+    stuck: Collection[str] = (),
 ) -> tuple[list[Need], frozenset[str], frozenset[str]]:
     """Conflicts that wait for one of the five answers (docs/landing.md), branches that did not land, and a main
     branch that fails its tests. Also the agents whose being set back is part of these, or is decided: no other need
     says that; and those with a conflict, or a merge under way, to settle. `trees`: of `present.of_work`;
-    `advisories`: the open ones."""
+    `advisories`: the open ones; `stuck`: whose work, as it stands, is known to conflict: what was settled in it does
+    not hold any more."""
     open_ = sorted(await conflicts.newest(tx, only_open=True), key=lambda asked: asked.number)
     asked = [*open_, *(each for each in await conflicts.newest(tx) if each.state != conflicts.OPEN)]
     backs = {name: back for advisory in advisories for name, back in advisory.set_back.items()}
@@ -83,11 +85,13 @@ async def merge_needs(
         need
         for agent, entry in out.items()
         if agent not in waiting
-        and (need := _not_landed(entry, asked, trees.get(agent), can=agent in members))
+        and (need := _not_landed(entry, asked, trees.get(agent), can=agent in members, stuck=agent in stuck))
     ]
     found += await main_fails(tx, queue, members)
-    found += await _decided(tx, asked, {*waiting, *inside, *out}, members, now)
-    told = {name for name, back in backs.items() if name in waiting or _is_decided(back, asked)}
+    found += await _decided(tx, asked, {*waiting, *inside, *out, *stuck}, members, now)
+    told = {
+        name for name, back in backs.items() if name in waiting or _is_decided(back, asked, name in stuck)
+    }
     merging = {name for name, back in backs.items() if back.merging}
     return found, frozenset(told), frozenset(waiting | merging)
 
@@ -124,14 +128,14 @@ async def _left_to_agents(tx: Tx, open_: Sequence[AskedConflict]) -> dict[int, s
     }
 
 
-def _is_decided(back: SetBack, asked: Sequence[AskedConflict]) -> bool:
-    """Has somebody said, since the branch is set back, what becomes of each of its files?"""
+def _is_decided(back: SetBack, asked: Sequence[AskedConflict], stuck: bool) -> bool:
+    """Has somebody said, since the branch is set back, what becomes of each of its files? `stuck`: it conflicts as it
+    stands, so what was settled does not hold."""
+    decisive = (conflicts.REJECTED,) if stuck else (conflicts.SETTLED, conflicts.REJECTED)
     decided = {
         each.part.path
         for each in asked
-        if each.question.agent == back.agent
-        and each.state in (conflicts.SETTLED, conflicts.REJECTED)
-        and parse_iso(each.at) >= back.since
+        if each.question.agent == back.agent and each.state in decisive and parse_iso(each.at) >= back.since
     }
     return set(back.paths) <= decided
 
@@ -202,14 +206,16 @@ def _conflict(
     return Need(f"conflict:{asked.name}", Kind.CONFLICT, at, agent, text, tuple(buttons), asked.name)
 
 
-def _not_landed(entry: Entry, asked: Sequence[AskedConflict], tree: str | None, *, can: bool) -> Need | None:
+def _not_landed(
+    entry: Entry, asked: Sequence[AskedConflict], tree: str | None, *, can: bool, stuck: bool
+) -> Need | None:
     """None: a person keeps the branches apart. `tree`: what stands in its worktree; `can`: the agent is one of the
     room's."""
     mine = [each for each in asked if _names(entry, each)]
     if any(each.state == conflicts.REJECTED for each in mine):
         return None
     text = _why_not(entry)
-    if mine:
+    if mine and not stuck:
         many = len(mine) > 1
         text = (
             f"Its branch did not land, since it conflicted with {flat(mine[0].question.into_name)}. "

@@ -29,6 +29,7 @@ from relay.git.signing import of_named, of_person, of_relay, signed
 from relay.git.snapshot import commit_tree
 from relay.log import events
 from relay.log.commit_trailers import SUGGESTIONS
+from relay.merge.resolution.journal import settled
 from relay.model import Refusal
 from relay.model.actions import ApplySuggestion
 from relay.model.touches import Source
@@ -82,6 +83,7 @@ class Suggestions:
                 worktree.mark_stale(None)
                 self._registry.wake.set()
         await self._registry.refresh()  # what was tested before is not what stands there now
+        await self._registry.merge_trials.trials(await self._registry.target())  # nor what was settled
         return text
 
     async def settle(self, worktree: TrackedWorktree) -> None:
@@ -173,6 +175,7 @@ class Suggestions:
         )
         if not action.undo:
             answer += f" `/apply @{worktree.name} {sent.name} undo` takes it back."
+        answer += await self._asks_anew(source.snapshot.commit, commit)
         told = {
             **{"agent": worktree.name, "comment": sent.name, "undo": action.undo, "commit": commit, "by": by},
             **{
@@ -199,6 +202,22 @@ class Suggestions:
             raise
         await self._record(worktree, plan)
         return answer
+
+    async def _asks_anew(self, before: str, after: str) -> str:
+        """A sentence of what was settled in the work at the commit `before` and does not hold at `after`; empty where
+        that is nothing, or is not known."""
+        try:
+            was, now = [await self._actions.against_main(commit) for commit in (before, after)]
+        except (Refusal, GitError):
+            return ""
+        gone = {part.id for part in was.parts if part.settled} - {part.id for part in now.parts}
+        if now.merge is None or now.merge.clean or not gone:
+            return ""
+        lost = [each.name for each in await self._store.read(lambda tx: settled(tx, sorted(gone)))]
+        if not lost:
+            return ""
+        named = " and ".join(lost)
+        return f" {named} {'do' if len(lost) > 1 else 'does'} not hold any more: landing asks anew about these lines."
 
     async def _committed(self, merger: BranchMerger, source: MergeSource, branch: str) -> str:
         """The branch's head, with what the agent had not committed yet."""

@@ -205,6 +205,10 @@ class WorktreeDesk:
         known = self._registry.worktrees.values()
         return {each.name: bool(each.work.snapshot.merging) for each in known if each.work}
 
+    def conflicting(self, choices: int) -> frozenset[str]:
+        """As of `MergeTrials.conflicting`."""
+        return self._registry.merge_trials.conflicting(choices)
+
     def summary(self) -> dict[str, Any]:
         """`{commands, disk}` of all of them. `commands`: which are configured."""
         now = self.setups.current

@@ -337,21 +337,23 @@ async def chosen(tx: Tx, ids: Sequence[str]) -> dict[str, ChosenText]:
     """What is to stand in those of these places of which somebody has said it."""
     if not ids:
         return {}
-    rows = await tx.all(Q.conflicts_of_ids, ids=dumps(list(ids)))
-    found = [_of_row(row) for row in rows if row["state"] == SETTLED]
     return {
         asked.part.id: ChosenText(
             asked.text or "", (asked.resolution or {})["resolution_type"]["type"] == "agent_resolved"
         )
-        for asked in found
+        for asked in await settled(tx, ids)
     }
+
+
+async def settled(tx: Tx, ids: Sequence[str]) -> list[AskedConflict]:
+    """Those of these places of which somebody has said what is to stand there, by their numbers."""
+    rows = await tx.all(Q.conflicts_of_ids, ids=dumps(list(ids)))
+    return sorted((_of_row(row) for row in rows if row["state"] == SETTLED), key=lambda each: each.number)
 
 
 async def written_by(tx: Tx, ids: Sequence[str]) -> list[str]:
     """The people whose own lines are to stand in some of these places, each once, by the conflicts' numbers."""
-    rows = await tx.all(Q.conflicts_of_ids, ids=dumps(list(ids)))
-    found = sorted((_of_row(row) for row in rows if row["state"] == SETTLED), key=lambda each: each.number)
-    types = [(each.resolution or {})["resolution_type"] for each in found]
+    types = [(each.resolution or {})["resolution_type"] for each in await settled(tx, ids)]
     return list(dict.fromkeys(each["user_id"] for each in types if each["type"] == "human_resolved"))
 
 
