@@ -197,3 +197,43 @@ async def test_a_merge_that_main_has_outrun_is_over(started: Started) -> None:
     row = (await rows(room))["BEN"]
     assert (row["merges"], row["merging"], row["needless"]) == ("clean", False, False), row
     assert "<<<" not in cart.read_text() and "# BEN" in cart.read_text()
+
+
+async def test_a_suggestion_beside_a_settled_conflict_says_that_it_opens_it_again(started: Started) -> None:
+    room = await started("AVA", "BEN")
+    await merge(room, "AVA")
+    told = await room.until_said("BEN does not merge into main now", speaker="RELAY")
+    await room.reply_to(told["id"], "BEN")
+    await room.until_said(r"BEN has not settled src/cart\.py", speaker="RELAY")
+    await room.reply_to((await room.post("/abort @BEN settle"))["id"], "RELAY")
+    done = await room.reply_to((await room.post("/resolve c1 2"))["id"], "RELAY")
+    assert "Nothing of BEN's is left to decide" in done["body"], done
+    (ready,) = (await needs(room)).values()
+    assert ready["kind"] == "settled", ready
+    comment = {
+        "path": "src/cart.py",
+        "first": 1,
+        "text": "Typed.",
+        "suggestion": "def total(items: list[int]):",
+    }
+    status, sent = await room.ask(
+        "POST", "/api/review/BEN/comments", json={"name": "ann", "comments": [comment]}
+    )
+    assert status == 200, sent
+    asked = await room.until_said("/review @BEN 1 comment on", speaker="ann")
+    await room.reply_to(asked["id"], "BEN")
+    done = await room.reply_to((await room.post(f"/apply @BEN m{asked['number']}.1"))["id"], "RELAY")
+    assert "c1 does not hold any more: landing asks anew about these lines." in done["body"], done
+    # At once, and until somebody decides anew: no view says that it is settled.
+    assert not [need for need in (await needs(room)).values() if need["kind"] == "settled"]
+    assert (await rows(room))["BEN"]["merges"] == "conflicts"
+    back = await comes(room, "collision")
+    assert "BEN does not merge into main now" in back["text"], back
+    # Decided anew, all of them say so.
+    await room.post("/land @BEN")
+    await answer_of(room, "BEN's branch did not land")
+    assert (await act(room, (await comes(room, "conflict"))["id"], "choice-2"))["success"]
+    out = await comes(room, "not_landed")
+    assert "c2 is settled now: land it again" in out["text"], out
+    row = (await rows(room))["BEN"]
+    assert (row["merges"], row["merging"], row["unsettled"]) == ("joins", False, False), row

@@ -57,9 +57,9 @@ class MergeTrials:
         #: The agents of the fleet's other members.
         self.others: Mapping[str, SharedWork] = {}
         self._trials = TrialMerges(differ, room.join)
-        self._room, self._choices = room, 0
-        #: By agent, the commit that was tried last, and what came of it by these choices.
-        self._last: dict[str, tuple[str, Trial]] = {}
+        self._room, self._choices = room, (0, 0)
+        #: By agent, the commit that was tried last, the room's last choice then, and whether it conflicted.
+        self._last: dict[str, tuple[str, int, bool]] = {}
         #: Of each agent, the base and the tree that were looked at, and what of others the work undoes.
         self._undone: dict[str, tuple[tuple[str, str], list[Mapping[str, str]]]] = {}
 
@@ -114,7 +114,8 @@ class MergeTrials:
         await self._by_choices()
         git, gate = self._scratch.git(self.main), asyncio.Semaphore(AT_ONCE)
         results: dict[str, Trial] = {}
-        tried_at: dict[str, str] = {}
+        tried_at: dict[str, tuple[str, TrackedWorktree]] = {}
+        choices = self._choices[0]
 
         async def ask(name: str, work: Work | None) -> None:
             if work is None:
@@ -161,21 +162,19 @@ class MergeTrials:
             for name, worktree in list(self._worktrees.items()):
                 group.create_task(ask(name, worktree.work), name=f"trial-{name}")
                 if worktree.work is not None:
-                    tried_at[name] = worktree.work.snapshot.commit
-        self._last = {name: (tried_at[name], trial) for name, trial in results.items() if name in tried_at}
+                    tried_at[name] = worktree.work.snapshot.commit, worktree
+        for name, (commit, worktree) in tried_at.items():
+            # Who looked before it was as it is now, and is ready later, tells nothing.
+            if worktree.work is not None and worktree.work.snapshot.commit == commit:
+                self._last[name] = commit, choices, results[name].conflicts
         return results
 
     def conflicting(self, choices: int) -> frozenset[str]:
-        """The agents whose work, as it stands, conflicts with the main branch, as far as that was tried since the
-        last of the room's choices (`WorktreeRoom.choices`)."""
-        works = {name: worktree.work for name, worktree in self._worktrees.items()}
+        """The agents whose work, as it stands, conflicts with the main branch, as far as that was tried since
+        somebody decided something in a conflict. `choices`: the position of the last such choice in the log."""
+        works = [(name, worktree.work) for name, worktree in self._worktrees.items() if worktree.work]
         return frozenset(
-            name
-            for name, (commit, trial) in self._last.items()
-            if choices == self._choices
-            and trial.conflicts
-            and (work := works.get(name)) is not None
-            and work.snapshot.commit == commit
+            name for name, work in works if self._last.get(name) == (work.snapshot.commit, choices, True)
         )
 
     async def _by_choices(self) -> None:

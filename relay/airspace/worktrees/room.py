@@ -135,9 +135,10 @@ class WorktreeRoom:
         of the conflicts that are open again by that."""
         return ()
 
-    async def choices(self) -> int:
-        """Another number when somebody has decided something in a conflict since."""
-        return 0
+    async def choices(self) -> tuple[int, int]:
+        """Others when somebody has decided something in a conflict since, or it is joined in other ways: the position
+        of the last choice in the log (0: there is none), and a number for the ways."""
+        return 0, 0
 
     async def check_merge(self, agent: str, by: str, paths: Sequence[str]) -> None:
         """Raise LockedFiles when `by` must not merge these paths of the agent's branch now."""

@@ -194,12 +194,12 @@ class StoredWorktreeRoom(WorktreeRoom):
             return None
         return await self._tools.test(self._store, git, self._folder, tree)
 
-    async def choices(self) -> int:
+    async def choices(self) -> tuple[int, int]:
         try:
             choices = await self._store.read(journal.choices)
-            return choices if self._tools is None else hash((choices, self._tools.ways()))
+            return choices, 0 if self._tools is None else hash(self._tools.ways())
         except (StoreError, self._store.transient, self._store.errors):
-            return 0
+            return 0, 0
 
     async def check_merge(self, agent: str, by: str, paths: Sequence[str]) -> None:
         """Raises what the store raises when nobody can tell."""
