@@ -114,8 +114,9 @@ async def ordered(actions: WorktreeActions, action: OnBranch, by: str) -> dict[s
     Refusal, and then nothing was done."""
     agent = action.agent
     match action:
-        case MergeBranch(_, squash, text, head, joined, untested):
-            return await actions.merge(agent, by, MergeOptions(squash, text, head, joined, untested))
+        case MergeBranch(_, squash, text, head, joined, untested, anyway):
+            options = MergeOptions(squash, text, head, joined, untested, anyway)
+            return await actions.merge(agent, by, options)
         case DiscardWork():
             return await actions.discard(agent, by)
         case RestoreWork(_, kept):

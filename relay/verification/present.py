@@ -38,6 +38,11 @@ class Standing:
     main: Verification | None = None
 
     @property
+    def fails(self) -> bool:
+        """The tests failed on the files that stand there now."""
+        return self.present and self.of.state is State.FAILED
+
+    @property
     def said(self) -> str:
         """What somebody should know who is about to merge the work, in a sentence; empty: nothing."""
         name = self.of.name

@@ -43,6 +43,15 @@ class MergeTest:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownTests:
+    """What the room's tests say of an agent's work. `said`: why they do not speak for it, in a sentence, empty: they
+    do, or nothing is known. `failed`: they were run on what stands there now, and failed."""
+
+    said: str = ""
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class WantedMerge:
     """A merge that conflicts: the work of `agent` at the commit `theirs_at` into `into` at `ours_at`. `ours` (by the
     id of the part), `theirs`: who is behind each side and what it is for, as far as that is known."""
@@ -88,10 +97,9 @@ class WorktreeRoom:
         """Run the configured tests on a tree, outside of every checkout; None: none are configured."""
         return None
 
-    async def tests_said(self, agent: str, tree: str) -> str:
-        """Why the room's tests do not speak for an agent's work with this tree, in a sentence; empty: they do, or
-        nothing is known."""
-        return ""
+    async def known_tests(self, agent: str, tree: str) -> KnownTests:
+        """What the room's tests say of an agent's work with this tree."""
+        return KnownTests()
 
     async def across_files(
         self, git: Git, sides: Sequence[tuple[str, str]]

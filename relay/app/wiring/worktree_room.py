@@ -31,7 +31,14 @@ from relay.airspace.worktrees.lifecycle import (
     TAKEN_IN,
     WorktreeChange,
 )
-from relay.airspace.worktrees.room import LastLanding, LockedFiles, MergeTest, WantedMerge, WorktreeRoom
+from relay.airspace.worktrees.room import (
+    KnownTests,
+    LastLanding,
+    LockedFiles,
+    MergeTest,
+    WantedMerge,
+    WorktreeRoom,
+)
 from relay.app.wiring.conflicts.asking import ask_about
 from relay.app.wiring.merge_tools import MergeTools
 from relay.base.durations import parse_iso
@@ -112,13 +119,14 @@ class StoredWorktreeRoom(WorktreeRoom):
     async def warnings(self, git: Git, ours: str, theirs: str) -> Sequence[str]:
         return () if self._tools is None else await self._tools.warnings(git, ours, theirs)
 
-    async def tests_said(self, agent: str, tree: str) -> str:
-        """Empty also where the database cannot be read."""
+    async def known_tests(self, agent: str, tree: str) -> KnownTests:
+        """Nothing is known also where the database cannot be read."""
         try:
             found = await self._store.read(lambda tx: present.of_work(tx, {agent: tree}))
         except (StoreError, self._store.transient, self._store.errors):
-            return ""
-        return found[agent].said if agent in found else ""
+            return KnownTests()
+        known = found.get(agent)
+        return KnownTests() if known is None else KnownTests(known.said, known.fails)
 
     async def across_files(
         self, git: Git, sides: Sequence[tuple[str, str]]
