@@ -96,7 +96,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--settle",
         action="store_true",
-        help="abort: and ask the room what is to stand where the two conflict",
+        help="abort: then, or where none is under way, ask the room what is to stand where the two conflict",
     )
     parser.set_defaults(head="")
 

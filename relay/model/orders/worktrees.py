@@ -49,8 +49,8 @@ class SetUp(OfAgents, InWorktrees, word="/setup"):
 
 @dataclass(frozen=True)
 class GiveUpMerge(OfAgent, InWorktrees, word="/abort"):
-    """Give up the merge of the main branch that relay began in an agent's worktree. `settle`: and ask the room what
-    is to stand where the two conflict."""
+    """Give up the merge of the main branch that relay began in an agent's worktree. `settle`: then, or where none is
+    under way, ask the room what is to stand where the two conflict."""
 
     settle: bool = False
 

@@ -127,7 +127,7 @@ COMMANDS = (
     Command(
         "/abort @AGENT [settle]",
         "give up the merge of the main branch that relay began in an agent's worktree; its files are kept; `settle`: "
-        "then decide in the room what is to stand",
+        "then, or where none is under way, decide in the room what is to stand",
         "/abort @CODEX settle",
         abort,
     ),
