@@ -139,7 +139,7 @@ async def _edited(settings: Settings, args: argparse.Namespace) -> dict[str, Any
     proposal = await _do(settings, args, preview=True)
     if not proposal.get("success", True):
         return proposal
-    if proposal["tests_failed"] and not args.anyway:
+    if proposal.get("tests_failed") and not args.anyway:
         from relay.airspace.worktrees.merging.proposal import FailedTests
 
         raise FailedTests(args.agent, proposal["tests"])  # before a message is written for nothing
