@@ -127,7 +127,10 @@ def _rules(tree: object) -> list[Problem]:
     ui = tree.get("ui")
     editor = ui.get("editor") if isinstance(ui, dict) else None
     if isinstance(editor, str) and editor and not _opens_editor(editor):
-        rule = 'an address like "zed://file{path}:{line}", with {path} and no other place than {line}'
+        rule = (
+            'an address like "zed://file{path}:{line}", of a program and not of a browser (http:, '
+            "javascript:, ...), with {path} and no other place than {line}"
+        )
         problems.append(Problem("ui.editor", f"found {json.dumps(editor[:60])}", rule))
     timeline = tree.get("timeline")
     digests = timeline.get("not_secret") if isinstance(timeline, dict) else None

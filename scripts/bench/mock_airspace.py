@@ -13,6 +13,8 @@ from typing import Any
 
 from aiohttp import web
 
+from relay.faces.worktrees import Beside, stands
+
 Json = dict[str, Any]
 Point = list[float]
 
@@ -313,7 +315,9 @@ class MockAirspace:
 
     async def _worktrees(self, _: web.Request) -> web.Response:
         answer = {
-            "worktrees": self.trees,
+            "worktrees": [
+                tree | {"stands": stands({"working": False} | tree, Beside())} for tree in self.trees
+            ],
             "order": self.order,
             "trouble": self.trouble,
             "troubles": self.troubles,

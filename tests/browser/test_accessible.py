@@ -92,14 +92,20 @@ async def test_all_of_it_by_keyboard(chromium: Browser, tmp_path: Path) -> None:
         await keys.press("Enter")
         # To the view, to a need, and its button.
         await keys.press("Escape")
+        await expect(page.get_by_test_id("transcript")).to_be_focused()
         await keys.press("g")
         await keys.press("n")
+        await expect(page.get_by_role("main")).to_be_focused()
         needs = page.get_by_test_id("need")
         await expect(needs.filter(has_text="Failed agent")).to_be_visible()
         await expect(needs.filter(has_text="Question")).to_be_visible()
         await tab_to(page, "act-answer")
         await keys.press("Enter")
         await expect(page.get_by_test_id("need-text")).to_be_focused()
+        await keys.press("Escape")
+        await expect(needs.filter(has_text="Question")).to_be_focused()
+        await tab_to(page, "act-answer")
+        await keys.press("Enter")
         await keys.type("The table.")
         await keys.press("Enter")
         toast = page.get_by_test_id("toast").last
@@ -124,6 +130,13 @@ async def test_all_of_it_by_keyboard(chromium: Browser, tmp_path: Path) -> None:
         await keys.press("Escape")
         await expect(page.get_by_test_id("palette")).to_have_count(0)
         await expect(page.get_by_test_id("open-search")).to_be_focused()
+        # From a button of an entry to the next entry, and from an old one to the newest.
+        entry = page.get_by_test_id("entry")
+        await tab_to(page, "answer-beside")
+        await keys.press("j")
+        await expect(entry.nth(1)).to_be_focused()
+        await keys.press("End")
+        await expect(page.locator(".entry[id]").last).to_be_focused()
         # One region speaks, and what it says is short.
         assert await page.evaluate(SPEAKING) == ["said"]
         for one in await page.evaluate("heard"):

@@ -293,6 +293,9 @@ window.Notification = class extends Real {
 """
 
 
+HIDE = "seen.hidden = true, document.dispatchEvent(new Event('visibilitychange'))"
+
+
 async def holds(page: Page, words: str) -> None:
     """Once this is true in the page."""
     await eventually(lambda: page.evaluate(words), words)
@@ -345,7 +348,7 @@ async def test_a_hidden_page_notifies_of_each_new_need_once(chromium: Browser, t
         # Seen, nothing is shown; hidden, each new need of that kind is, once, and the title says it too.
         await house.post("@AVA keep the visits")
         await expect(need(ann, "question")).to_be_visible()
-        await page.evaluate("seen.shown.length = 0, seen.hidden = true")
+        await page.evaluate(f"seen.shown.length = 0, {HIDE}")
         await house.post("@CLEO mend the build")
         await house.post("@BEN keep the names")
         await holds(page, "seen.shown.length > 0")
@@ -356,18 +359,46 @@ async def test_a_hidden_page_notifies_of_each_new_need_once(chromium: Browser, t
         await expect(page).to_have_title(re.compile("^3 need you"))
         assert len(await page.evaluate("seen.shown")) == 1
 
-        # A click on it opens the inbox; what is settled takes its notification with it.
+        # A click on it leads to what it is about; what is settled takes its notification with it.
         await page.get_by_test_id("tab-room").click()
         await page.evaluate("seen.last.onclick(new Event('click'))")
         await expect(page).to_have_url(re.compile("#/needs$"))
+        await expect(page.get_by_role("article", name="Question: BEN")).to_be_focused()
         await house.post("@AVA and once more")  # an answer to what it asked
         await holds(page, "seen.shown.length > 1")
         about = (await page.evaluate("seen.shown"))[1]["tag"]
         await house.ask("POST", f"/api/needs/{about}", json={"name": "ann", "action": "later"})
         await holds(page, f"seen.closed.includes({about!r})")
 
-        # The next visit remembers what is on.
+        # While another page of this browser is seen, nobody has to be called. What is off in one is off in all.
+        other = await ann.context.new_page()
+        await other.goto(house.url)
+        await expect(other.get_by_test_id("connection")).to_have_attribute("data-state", "live")
+        count = len(await page.evaluate("seen.shown"))
+        await house.post("@BEN which comes first?")
+        await house.post("@AVA and which last?")
+        for each in (page, other):
+            await expect(each).to_have_title(re.compile("^3 need you"))
+        await other.evaluate(HIDE)
+        await house.post("@AVA which of these?")
+        told_of = (
+            "(await navigator.locks.query()).held.filter((one) => one.name.startsWith('relay-need')).length"
+        )
+        await holds(page, f"(async () => {told_of} === 1)()")
+        shown = [len(await each.evaluate("seen.shown")) for each in (page, other)]
+        assert sum(shown) == count + 1, "one of the two pages"
+        await page.get_by_test_id("notify-open").press("Enter")
+        await asks.press("Space")
+        await expect(asks).not_to_be_checked()
+        await other.get_by_test_id("tab-needs").click()
+        await expect(other.get_by_test_id("notify-open")).to_have_text("Notify me")
+        await page.keyboard.press("Space")
+        await page.keyboard.press("Escape")
+
+        # The next visit remembers what is on, and sees when the browser no longer allows it.
         await ann.reload()
         await ann.go("needs")
         await expect(opener).to_have_text("Notifications are on")
+        await ann.context.clear_permissions()
+        await expect(opener).to_have_text("Notifications are refused")
         await ann.leave()

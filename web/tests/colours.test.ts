@@ -86,5 +86,8 @@ describe("the colours of names", () => {
     const taken = kept(new Map([...own, ["CLEO", first.get("BOB")!]]), again);
     expect(taken.get("BOB")).not.toBe(first.get("BOB"));
     expect(taken.get("DAN")).toBe(first.get("DAN"));
+    // Beside ten agents people differ from one another.
+    const ten = kept(shared([..."ABCDEFGHIJ"]), new Map(["ann", "bob", "cat", "dan"].map((name) => [name, null])));
+    expect(new Set(["ANN", "BOB", "CAT", "DAN"].map((name) => ten.get(name))).size).toBe(4);
   });
 });

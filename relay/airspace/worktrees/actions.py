@@ -111,7 +111,7 @@ class WorktreeActions:
                 f"{by} merged {merged.branch} of {worktree.name} into {merged.into}"
                 f"{' as one commit' if options.squash else ''}: {merged.files} file{'s' * (merged.files != 1)}."
             )
-            text += merged.to_look_at + f" {merged.tests}" * bool(merged.tests)
+            text += merged.to_look_at + f" {merged.tests.said}" * bool(merged.tests.said)
             if kept:
                 text += f" {merged.branch} as it was is kept in `{kept}`."
             elif options.squash:

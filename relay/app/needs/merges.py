@@ -21,7 +21,7 @@ from relay.app.needs.need import Kind, Need, NeedAction, gives_up, later
 from relay.app.needs.words import sentence, short
 from relay.base.durations import parse_iso
 from relay.base.terminal_text import flat
-from relay.faces.landing import changed_since, put_out
+from relay.faces.worktrees import changed_since, put_out
 from relay.git.merge_state import line_ranges
 from relay.log import events
 from relay.merge.resolution import journal as conflicts

@@ -22,6 +22,8 @@ from relay.config.notify import SECRET_MARK
 Json = dict[str, Any]
 #: Characters of a title and of the room's name.
 MOST_TITLE, MOST_NAME = 120, 80
+#: Characters that Slack takes in a header at most; it refuses the whole message otherwise.
+SLACK_HEADER = 150
 #: ntfy's priorities: 3 is its usual one, 4 makes itself heard.
 USUAL, URGENT = 3, 4
 
@@ -86,7 +88,7 @@ def _topic(url: str) -> tuple[str, str]:
 def _slack(title: str, text: str, link: str) -> Json:
     """Blocks of plain text, and `text` for whoever shows no blocks, and for the notification itself."""
     blocks: list[Json] = [
-        {"type": "header", "text": {"type": "plain_text", "text": title, "emoji": False}},
+        {"type": "header", "text": {"type": "plain_text", "text": title[:SLACK_HEADER], "emoji": False}},
         {"type": "section", "text": {"type": "plain_text", "text": text, "emoji": False}},
     ]
     said = f"{_escaped(title)}\n{_escaped(text)}"

@@ -70,13 +70,8 @@ class Teller:
                         self._busy.add(place.name)
                         group.create_task(self._tell(http, place, standing))
                     await asyncio.sleep(least)
-                    await wakeup.wait(self._soonest(most - least))
-
-    def _soonest(self, most_s: float) -> float:
-        """Seconds until a place is tried again, `most_s` at most."""
-        now = self._clock()
-        due = [each.next - now for each in self._standing.values() if each.waiting]
-        return min([most_s, *(seconds for seconds in due if seconds > 0)])
+                    idle = [each for name, each in self._standing.items() if name not in self._busy]
+                    await wakeup.wait(told.soonest(idle, self._clock(), most - least))
 
     async def _look(self, places: tuple[Place, ...]) -> None:
         """Take in what needs people now, and keep the ids of what is new before anything is sent."""

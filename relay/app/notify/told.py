@@ -133,6 +133,11 @@ class Standing:
         self.trouble = why
 
 
+def soonest(places: Iterable[Standing], now: float, most_s: float) -> float:
+    """Seconds until one of these is tried next, from 0 to `most_s`."""
+    return min([most_s, *(max(0.0, each.next - now) for each in places if each.waiting)])
+
+
 def _new(now: float) -> Telling:
     return Telling(f"msg_{secrets.token_hex(12)}", now)
 

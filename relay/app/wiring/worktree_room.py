@@ -31,7 +31,14 @@ from relay.airspace.worktrees.lifecycle import (
     TAKEN_IN,
     WorktreeChange,
 )
-from relay.airspace.worktrees.room import LastLanding, LockedFiles, MergeTest, WantedMerge, WorktreeRoom
+from relay.airspace.worktrees.room import (
+    KnownTests,
+    LastLanding,
+    LockedFiles,
+    MergeTest,
+    WantedMerge,
+    WorktreeRoom,
+)
 from relay.app.wiring.conflicts.asking import ask_about
 from relay.app.wiring.merge_tools import MergeTools
 from relay.base.durations import parse_iso
@@ -45,7 +52,6 @@ from relay.git.run import Git, GitError
 from relay.git.trial_merge import ChosenText, ConflictPart, Merge
 from relay.log import events
 from relay.log.commit_trailers import commit_trailers
-from relay.log.encoding import dumps
 from relay.log.events import Event, Lane, NewEvent
 from relay.merge.blame import Known, behind_lines, blame
 from relay.merge.resolution import journal
@@ -113,13 +119,14 @@ class StoredWorktreeRoom(WorktreeRoom):
     async def warnings(self, git: Git, ours: str, theirs: str) -> Sequence[str]:
         return () if self._tools is None else await self._tools.warnings(git, ours, theirs)
 
-    async def tests_said(self, agent: str, tree: str) -> str:
-        """Empty also where the database cannot be read."""
+    async def known_tests(self, agent: str, tree: str) -> KnownTests:
+        """Nothing is known also where the database cannot be read."""
         try:
             found = await self._store.read(lambda tx: present.of_work(tx, {agent: tree}))
         except (StoreError, self._store.transient, self._store.errors):
-            return ""
-        return found[agent].said if agent in found else ""
+            return KnownTests()
+        known = found.get(agent)
+        return KnownTests() if known is None else KnownTests(known.said, known.fails)
 
     async def across_files(
         self, git: Git, sides: Sequence[tuple[str, str]]
@@ -228,31 +235,24 @@ class StoredWorktreeRoom(WorktreeRoom):
         except (StoreError, self._store.transient, self._store.errors):
             return WorkSummary()
 
-    async def subject(self, agent: str, since: float, paths: Collection[str]) -> Asked | None:
-        """None also where the database cannot be read."""
+    async def subjects(self, branches: Mapping[str, tuple[float, Collection[str]]]) -> Mapping[str, Asked]:
+        """Empty also where the database cannot be read."""
 
-        async def work(tx: Tx) -> Asked | None:
-            taken = await claims.taken_since(tx, agent, since - _COARSE_S, limit=_MOST)
-            asked = list[Asked]()
-            for answer in reversed(await ledger.answers_since(tx, agent, since - _COARSE_S, limit=_MOST)):
-                if "worktree" in answer.meta and (turn := await _turn(tx, answer)).concerns(paths):
-                    asked += reversed(_asked_in(agent, turn, taken))
-                    # No older one can name it.
-                    if any(each.title and not each.is_review for each in asked):
-                        break
-            return next(iter(by_weight(asked)), None)
+        async def work(tx: Tx) -> dict[str, Asked]:
+            found = {agent: await _subject(tx, agent, *branch) for agent, branch in branches.items()}
+            return {agent: asked for agent, asked in found.items() if asked is not None}
 
         try:
-            return await self._store.read(work)
+            return await self._store.read(work) if branches else {}
         except (StoreError, self._store.transient, self._store.errors):
-            return None
+            return {}
 
-    async def landed(self, agent: str) -> LastLanding | None:
-        """None also where the database cannot be read."""
+    async def landed(self, agents: Sequence[str]) -> Mapping[str, LastLanding]:
+        """Empty also where the database cannot be read."""
         try:
-            return await self._store.read(lambda tx: _landed(tx, agent))
+            return await self._store.read(lambda tx: _landed(tx, agents)) if agents else {}
         except (StoreError, self._store.transient, self._store.errors):
-            return None
+            return {}
 
     async def trailers(self, agent: str, branch: str, tree: str) -> tuple[str, ...]:
         """Those of the event that last said how the agent's worktree stands. None where the database cannot be read,
@@ -337,16 +337,27 @@ async def _newest_of(tx: Tx, agent: str) -> Event | None:
     return next(iter(await events.read_after(tx, await events.last_pos(tx) - 1, limit=1)), None)
 
 
-async def _landed(tx: Tx, agent: str) -> LastLanding | None:
-    for event in await events.about(tx, dumps(agent), types=(CHANGED,)):
+async def _landed(tx: Tx, agents: Sequence[str]) -> dict[str, LastLanding]:
+    found = {}
+    for event in await events.newest_of_agents(tx, CHANGED, agents, (MERGED, TAKEN_BACK, DISCARDED)):
         told = event.outputs
-        if told["agent"] != agent or told["change"] not in (MERGED, TAKEN_BACK, DISCARDED):
-            continue
-        if told["change"] != MERGED:
-            return None
-        squash, files = told.get("method") == "squash", told.get("files", 0)
-        return LastLanding(told["commit"], event.at, told["by"], told.get("into", "main"), squash, files)
-    return None
+        if told["change"] == MERGED:
+            squash, files = told.get("method") == "squash", told.get("files", 0)
+            into = told.get("into", "main")
+            found[told["agent"]] = LastLanding(told["commit"], event.at, told["by"], into, squash, files)
+    return found
+
+
+async def _subject(tx: Tx, agent: str, since: float, paths: Collection[str]) -> Asked | None:
+    taken = await claims.taken_since(tx, agent, since - _COARSE_S, limit=_MOST)
+    asked = list[Asked]()
+    for answer in reversed(await ledger.answers_since(tx, agent, since - _COARSE_S, limit=_MOST)):
+        if "worktree" in answer.meta and (turn := await _turn(tx, answer)).concerns(paths):
+            asked += reversed(_asked_in(agent, turn, taken))
+            # No older one can name it.
+            if any(each.title and not each.is_review for each in asked):
+                break
+    return next(iter(by_weight(asked)), None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,6 +63,9 @@ def test_each_format_has_its_body() -> None:
     said = json.loads(body)
     assert said["text"] == f"{title}\nIt failed.\n{link}"
     assert [block["type"] for block in said["blocks"]] == ["header", "section", "context"]
+    # With what makes it inert, too, a header is as long as Slack takes one.
+    _, body = body_of(place("slack"), need(), "a.b." * 40, "http://room:4173")
+    assert len(json.loads(body)["blocks"][0]["text"]["text"]) <= 150
 
 
 @pytest.mark.parametrize("format", ["json", "ntfy", "slack"])
@@ -110,6 +113,8 @@ def test_a_place_is_left_alone_for_longer_each_time_and_what_waits_too_long_is_g
         standing.failed("HTTP 503", 0.0, now)
         assert 0.8 * pause <= standing.next - now <= 1.2 * pause
         now = standing.next
+        # What fell due meanwhile is tried at once.
+        assert [told.soonest([standing], at, 4.0) for at in (now - 1.0, now, now + 1.0)] == [1.0, 0.0, 0.0]
     assert standing.waiting and now < GIVE_UP_S
     standing.failed("HTTP 503", 7.0, GIVE_UP_S + 101)
     assert not standing.waiting and standing.trouble == "HTTP 503" and standing.since == 100.0

@@ -66,9 +66,11 @@ async def test_it_is_of_the_time_and_the_hands_of_the_work(tmp_path: Path) -> No
             "Tested, and it holds.",
         )
         assert await StoredWorktreeRoom(store, LockCheck()).summary("BEN", T0) == WorkSummary()
-        about = await StoredWorktreeRoom(store, LockCheck()).subject("AVA", T0, ["a.py"])
-        assert about is not None and about.as_json() == {"number": 7, "text": "And test it"}
-        assert await StoredWorktreeRoom(store, LockCheck()).subject("BEN", T0, ["a.py"]) is None
+        room = StoredWorktreeRoom(store, LockCheck())
+        about = await room.subjects({name: (T0, ["a.py"]) for name in ("AVA", "BEN")})
+        assert {agent: asked.as_json() for agent, asked in about.items()} == {
+            "AVA": {"number": 7, "text": "And test it"}
+        }
     finally:
         await store.close()
 

@@ -455,3 +455,8 @@ async def test_a_verdict_is_shown_as_one_of_the_files_that_were_tested(
     await page.route("**/api/landing/plan*", answer)
     await dialog.get_by_test_id("merge-land").click()
     await expect(page.get_by_test_id("plan-tests")).to_have_text("Its tests failed (v7).")
+    await page.keyboard.press("Escape")
+    await row(page, "CLAUDE").get_by_test_id("merge").click()
+    await dialog.get_by_test_id("merge-now").click()
+    await expect(dialog).to_have_count(0)
+    assert room.air.asked[-1]["anyway"] is True

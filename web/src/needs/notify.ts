@@ -2,11 +2,11 @@
  * The browser's notifications of what needs a person, for the kinds that this browser's person turned on.
  *
  * Invariants: one need is one notification (its tag), also where several pages of one browser are open; nothing is
- * shown while the page is seen; what is settled takes its notification with it.
+ * shown while one of them is seen; what is settled takes its notification with it; what is turned off in one is off in all.
  */
 
 import { effect, signal } from "@preact/signals";
-import { needs } from "../state/needs";
+import { needAt, needs } from "../state/needs";
 import { memory } from "../state/prefs";
 import { loaded } from "../state/room";
 import { show } from "../state/view";
@@ -30,7 +30,8 @@ export const GROUPS: readonly Group[] = [
 const groupOf = (kind: string): string => (GROUPS.find((group) => group.kinds.includes(kind)) ?? GROUPS[0]!).name;
 
 /** The names of the groups that are on. */
-export const wanted = signal<ReadonlySet<string>>(new Set((memory.get("notify") ?? "").split(",").filter((name) => GROUPS.some((group) => group.name === name))));
+const kept = (): ReadonlySet<string> => new Set((memory.get("notify") ?? "").split(",").filter((name) => GROUPS.some((group) => group.name === name)));
+export const wanted = signal(kept());
 
 export type Standing = "granted" | "denied" | "default" | "missing" | "insecure" | "broken";
 export const standing = signal<Standing>("missing");
@@ -64,6 +65,7 @@ export function notify(title: string, body: string, tag: string): boolean {
     notification.onclick = () => {
       notification.close();
       window.focus();
+      if (tag !== TRIAL) needAt.value = tag;
       show("needs");
     };
     notification.onclose = () => shown.delete(tag);
@@ -78,22 +80,46 @@ export function notify(title: string, body: string, tag: string): boolean {
 /** The needs that were there at the last look; null = no look yet: what stands when the page opens is no news. */
 let known: ReadonlySet<string> | null = null;
 
-function news(all: readonly Need[]): void {
+async function news(all: readonly Need[]): Promise<void> {
   const before = known;
   known = new Set(all.map((need) => need.id));
   for (const [tag, notification] of shown) if (!known.has(tag) && tag !== TRIAL) notification.close();
+  for (const [id, done] of mine) if (!known.has(id)) { mine.delete(id); done(); }
   if (!before || !document.hidden || !wanted.peek().size) return;
   look();
-  if (standing.peek() !== "granted") return;
-  for (const need of all) if (!before.has(need.id) && wanted.peek().has(groupOf(need.kind))) notify(`${kindOf(need).name}: ${need.about}`, need.text, need.id);
+  const fresh = all.filter((need) => !before.has(need.id) && wanted.peek().has(groupOf(need.kind)));
+  if (standing.peek() !== "granted" || !fresh.length || (await somewhereSeen())) return;
+  // Of one tag, two that come at the same time from two pages are shown both.
+  for (const need of fresh)
+    void navigator.locks.request(`relay-need ${need.id}`, { ifAvailable: true }, (lock) =>
+      lock && known?.has(need.id) && notify(`${kindOf(need).name}: ${need.about}`, need.text, need.id) ? new Promise<void>((done) => mine.set(need.id, done)) : undefined);
 }
+
+/** The needs that this page told of, and no other page of the browser tells of as long as they stand; each with what lets go of it. */
+const mine = new Map<string, () => void>();
+
+/** Held by each page of this browser that is seen. */
+const SEEN = "relay-seen";
+let asked = false;
+let unsee = (): void => undefined;
+function see(): void {
+  if (document.hidden) return unsee();
+  if (asked || !navigator.locks) return;
+  asked = true;
+  void navigator.locks.request(SEEN, { mode: "shared" }, () => (document.hidden ? undefined : new Promise<void>((done) => { unsee = done; }))).finally(() => { asked = false; see(); });
+}
+const somewhereSeen = async (): Promise<boolean> => !!(await navigator.locks?.query())?.held?.some((lock) => lock.name === SEEN);
 
 const TRIAL = "relay-trial";
 export const trial = (): boolean => notify("relay", "This is how it looks when something needs you.", TRIAL);
 
 look();
-document.addEventListener("visibilitychange", look);
+see();
+document.addEventListener("visibilitychange", () => { look(); see(); });
+// Where a person allows it, or no longer does, beside the address.
+void navigator.permissions?.query({ name: "notifications" }).then((permission) => { permission.onchange = look; }, () => undefined);
+window.addEventListener("storage", (event) => { if (event.key === "relay.notify") wanted.value = kept(); });
 effect(() => {
   const all = needs.value;
-  if (loaded.value) news(all);
+  if (loaded.value) void news(all);
 });

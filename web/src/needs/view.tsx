@@ -60,7 +60,8 @@ function keepFocus(card: HTMLElement): () => void {
   // Under a pointer nothing moves, so nothing is scrolled to either.
   const preventScroll = card.matches(":hover");
   return () => {
-    if (!had || document.activeElement !== document.body) return;
+    const now = document.activeElement;
+    if (!had || (now !== document.body && !card.contains(now))) return;
     const cards = [...view.querySelectorAll<HTMLElement>(".needs > li > article")];
     const next = [...cards.slice(at), ...cards.slice(0, at).reverse()].find((one) => !one.classList.contains("need-gone"));
     (next ?? view.querySelector("h2"))?.focus({ preventScroll });

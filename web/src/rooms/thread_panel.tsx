@@ -87,7 +87,10 @@ export function ThreadPanel() {
   const first = held[0];
   const close = (): void => {
     threadOpen.value = null;
-    document.getElementById(`e-${root}`)?.focus({ preventScroll: true });
+    const row = document.getElementById(`e-${root}`) ?? document.querySelector<HTMLElement>(".transcript");
+    row?.focus({ preventScroll: true });
+    // Once the rows are as wide as before.
+    setTimeout(() => row?.scrollIntoView({ block: "nearest" }));
   };
   return (
     <aside class="thread" aria-label="Thread" data-testid="thread" onKeyDown={(event) => { if (event.key === "Escape" && !event.defaultPrevented) close(); }}>

@@ -40,15 +40,19 @@ export function beside(name: string, taken: ReadonlySet<number>): number {
 }
 
 /** Places of those who came (`came`: each with the place that it had, null: none yet), beside the agents' (`own`). A place stays
- * theirs whoever comes and goes, but where an agent has it. */
+ * theirs whoever comes and goes, but where an agent has it. Behind ten names they begin again. */
 export function kept(own: ReadonlyMap<string, number>, came: ReadonlyMap<string, number | null>): ReadonlyMap<string, number> {
   const places = new Map(own);
   const agents = new Set(own.values());
+  let taken = new Set(agents);
   for (const [name, had] of came) {
     const key = name.toUpperCase();
     if (places.has(key)) continue;
     const stays = had !== null && (agents.size === COLOURS.length || !agents.has(had));
-    places.set(key, stays ? had : beside(key, new Set(places.values())));
+    if (taken.size === COLOURS.length) taken = new Set();
+    const place = stays ? had : beside(key, taken);
+    taken.add(place);
+    places.set(key, place);
   }
   return places;
 }

@@ -165,7 +165,8 @@ export function Composer({ thread }: { thread?: Entry }) {
     } else if (event.key === "Escape") {
       if (thread) return;
       if (replyTo.value) replyTo.value = null;
-      else area.current?.blur();
+      // Its keys scroll it, and j, k and r are at hand there.
+      else document.querySelector<HTMLElement>(".transcript")?.focus();
     }
   };
 

@@ -173,7 +173,7 @@ function typing(target: EventTarget | null): boolean {
 function step(by: number): void {
   const rows = [...document.querySelectorAll<HTMLElement>(".entry[id]")];
   if (!rows.length) return;
-  const at = rows.findIndex((row) => row === document.activeElement);
+  const at = rows.findIndex((row) => row.contains(document.activeElement));
   const next = at < 0 ? rows[rows.length - 1]! : rows[Math.max(0, Math.min(rows.length - 1, at + by))]!;
   next.focus({ preventScroll: true });
   next.scrollIntoView({ block: "nearest" });
@@ -210,14 +210,13 @@ function useKeys(): void {
         j: () => step(1),
         k: () => step(-1),
         r: () => {
-          const id = document.activeElement?.id;
-          const entry = id?.startsWith("e-") ? entryOf(id.slice(2)) : undefined;
+          const entry = entryOf(document.activeElement?.closest(".entry[id]")?.id.slice(2) ?? "");
           if (entry) {
             replyTo.value = entry;
             callComposer();
           }
         },
-        End: () => view.value === "room" && void goToEnd(),
+        End: () => view.value === "room" && void goToEnd().then(() => requestAnimationFrame(() => step(Infinity))),
         Escape: () => (agentPanel.value = null),
       };
       const act = acts[key];
@@ -227,6 +226,7 @@ function useKeys(): void {
       }
     };
     document.addEventListener("keydown", onKey);
+    document.addEventListener("keydown", () => void import("./keep_focus"), { once: true });
     return () => document.removeEventListener("keydown", onKey);
   }, []);
 }

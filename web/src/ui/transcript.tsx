@@ -161,6 +161,8 @@ export function Transcript() {
     day = key;
     previous = group.length > 1 ? undefined : entry;
   }
+  /** The button that leads there goes; what it stood in has the focus. */
+  const end = (): void => { box.current?.focus(); void goToEnd(); };
   return (
     <div class="transcript-wrap">
       <div class="transcript" ref={box} onScroll={onScroll} tabIndex={0} aria-label="Transcript" data-testid="transcript" data-pinned={t.pinned}>
@@ -176,12 +178,12 @@ export function Transcript() {
       </div>
       {!t.pinned && (
         <div class="jump">
-          <button type="button" class="button jump-button" data-testid="jump-latest" onClick={() => void goToEnd()}>
+          <button type="button" class="button jump-button" data-testid="jump-latest" onClick={() => end()}>
             <Icon name="down" size={14} />
             {unread.value > 0 ? `${unread.value} new` : "Latest"}
           </button>
           {marker.value !== null && unread.value > 0 && (
-            <button type="button" class="icon-button jump-clear" aria-label="Mark all as read" data-tip="Mark all as read" onClick={() => { clearMarker(); void goToEnd(); }}>
+            <button type="button" class="icon-button jump-clear" aria-label="Mark all as read" data-tip="Mark all as read" onClick={() => { clearMarker(); end(); }}>
               <Icon name="check" size={14} />
             </button>
           )}
