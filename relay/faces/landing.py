@@ -10,63 +10,33 @@ from collections.abc import Sequence
 from typing import Any
 
 from relay.airspace.advisories.protocol import AdvisoryProtocol
-from relay.airspace.worktrees.lifecycle import CHANGED, DISCARDED, MERGED
 from relay.airspace.worktrees.merging.own_files import own_files
 from relay.airspace.worktrees.merging.refusals import own_files_named
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.view import elsewhere, with_work
-from relay.base.durations import parse_iso
 from relay.config.settings import LiveSettings
-from relay.faces.worktrees import rows_of
+from relay.faces.worktrees import put_out, rows_of
 from relay.git.diff import changed_files, unified
 from relay.git.run import Git, GitError, name_of
-from relay.log import events
 from relay.model import Fault, Refusal
 from relay.store.ports import Tx
 from relay.verification import present
-from relay.verification.landing import journal
-from relay.verification.landing.entry import Entry, EntryState
 from relay.verification.landing.service import Landings
 from relay.verification.policies import Policy, route
 from relay.verification.policy_files import BadPolicies
 from relay.verification.policy_list import Policies
 
 Json = dict[str, Any]
-#: Landings that ended, among which those that were put out are looked for; and changes of one agent's worktree.
-MOST_ENDED, MOST_CHANGES = 50, 20
 #: Bytes of one difference; commits whose files are remembered.
 MOST_DIFF, REMEMBERED = 1_048_576, 500
 
 
-async def put_out(tx: Tx) -> list[Entry]:
-    """The newest landing of each agent, where the queue took its branch out and its work is still to land."""
-    inside = {entry.agent for entry in await journal.open_entries(tx)}
-    last: dict[str, Entry] = {}
-    for entry in await journal.newest_ended(tx, MOST_ENDED):
-        last.setdefault(entry.agent, entry)
-    return [
-        entry
-        for agent, entry in last.items()
-        if entry.state is EntryState.PUT_OUT
-        and agent not in inside
-        and not await changed_since(tx, agent, entry.ended or entry.at, MERGED, DISCARDED)
-    ]
-
-
-async def changed_since(tx: Tx, agent: str, since: float, *changes: str) -> bool:
-    """Did one of these changes of its worktree come since then (Unix seconds)?"""
-    done = await events.about(tx, agent, types=[CHANGED], limit=MOST_CHANGES)
-    return any(
-        each.outputs["agent"] == agent and each.outputs["change"] in changes and parse_iso(each.at) >= since
-        for each in done
-    )
-
-
 async def _known(tx: Tx) -> Json:
     red = await present.of_main(tx)
-    fails = None if red is None else {"need": red.id, "reference": red.of.name, "reason": red.of.reason}
-    if red is not None and fails is not None:
-        fails["branch"] = red.of.change.branch or "the main branch"
+    fails = None
+    if red is not None:
+        of = red.of
+        fails = {"need": red.id, "reference": of.name, "reason": of.reason, "branch": red.branch}
     return {"main_fails": fails, "put_out": [entry.agent for entry in await put_out(tx)]}
 
 

@@ -1,31 +1,46 @@
 """The worktrees as each interface asks for them: HTTP, and the command line without a running room.
 
 Invariants: what git cannot do is a Refusal with git's reason. Nothing is changed while the room's database cannot
-take a record of it: what the store raised comes out then, as of every other call.
+take a record of it: what the store raised comes out then, as of every other call. `stands` alone decides how a branch
+stands, and whether it is ready to land.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import Any, Protocol
 
+from relay.airspace.advisories import table
 from relay.airspace.advisories.protocol import AdvisoryProtocol
+from relay.airspace.advisories.rules.advisory import Advisory
+from relay.airspace.readings import Level
 from relay.airspace.worktrees.actions import WorktreeActions
+from relay.airspace.worktrees.lifecycle import CHANGED, DISCARDED, MERGED
 from relay.airspace.worktrees.merging.proposal import MergeOptions
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.view import difference, missing, rows
 from relay.airspace.worktrees.watcher import WorktreeWatcher
+from relay.base.durations import parse_iso
 from relay.git.run import GitError
 from relay.log import events
 from relay.model import Refusal
 from relay.model.actions import DiscardWork, GiveUpMerge, MergeBranch, OnBranch, RestoreWork, TakeBackMerge
 from relay.room.journal import ledger
-from relay.store.ports import Store, StoreError
+from relay.store.ports import Store, StoreError, Tx
 from relay.verification import present
+from relay.verification.approvals import Answer
+from relay.verification.landing import journal
+from relay.verification.landing.entry import Entry, EntryState
+from relay.verification.landing.service import asked_about
+from relay.verification.verification import OVER, State
 
 #: A row that is really written: a disk that is full, or that may only be read, shows in nothing less.
 _PROBE = "worktrees_asked"
+#: Landings that ended, among which those that were put out are looked for; and changes of one agent's worktree.
+MOST_ENDED, MOST_CHANGES = 50, 20
 
 
 #: Of a worktree that is elsewhere, and of all where no room runs.
@@ -61,11 +76,6 @@ class WorktreesService:
         """`{worktrees: [...], order: [...], trouble, troubles, polling, commands, disk}`."""
         registry = self._registry
         worktrees, order = await rows_of(registry, self._protocol, self._store)
-        if any(row["member"] for row in worktrees):
-            jobs = await self._store.read(lambda tx: tx.all(ledger.Q.active_jobs))
-            at_work = {job["agent"] for job in jobs} - registry.turn_trees.keys()
-            for row in worktrees:
-                row["working"] |= row["member"] is not None and row["agent"] in at_work
         more = {} if self._desk is None else await self._desk.rows()
         for row in worktrees:
             row.update(_NOTHING_RUNS if row["member"] is not None else more.get(row["agent"], _NOTHING_RUNS))
@@ -104,8 +114,9 @@ async def ordered(actions: WorktreeActions, action: OnBranch, by: str) -> dict[s
     Refusal, and then nothing was done."""
     agent = action.agent
     match action:
-        case MergeBranch(_, squash, text, head, joined, untested):
-            return await actions.merge(agent, by, MergeOptions(squash, text, head, joined, untested))
+        case MergeBranch(_, squash, text, head, joined, untested, anyway):
+            options = MergeOptions(squash, text, head, joined, untested, anyway)
+            return await actions.merge(agent, by, options)
         case DiscardWork():
             return await actions.discard(agent, by)
         case RestoreWork(_, kept):
@@ -127,7 +138,7 @@ async def merge_order(
 async def rows_of(
     registry: WorktreeRegistry, protocol: AdvisoryProtocol | None, store: Store
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """As `rows`, by what the protocol and the verifications know."""
+    """As `rows`, by what the protocol and the verifications know, and how each branch `stands`."""
 
     async def verified(trees: Mapping[str, str]) -> dict[str, dict[str, Any]] | None:
         try:
@@ -136,7 +147,120 @@ async def rows_of(
             return None  # what git knows is told while the database is away
         return {agent: standing.as_json() for agent, standing in found.items()}
 
-    if protocol is None:
-        return await rows(registry, verified=verified)
-    yields = protocol.behind
-    return await rows(registry, lambda agent, other: agent in yields(other), protocol.decided(), verified)
+    yields, decided = (None, ()) if protocol is None else (protocol.behind, protocol.decided())
+    shown, order = await rows(
+        registry, lambda agent, other: yields is not None and agent in yields(other), decided, verified
+    )
+    beside: Beside | None = None
+    try:
+        if shown:
+            beside = await store.read(lambda tx: _beside(tx, protocol))
+    except (StoreError, store.transient, store.errors):
+        pass  # as above; and then none is said to be ready
+    for row in shown:
+        if beside and row["member"] is not None:
+            row["working"] |= row["agent"] in beside.at_work and row["agent"] not in registry.turn_trees
+        row["stands"] = stands(row, beside)
+    return shown, order
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """What is known of branches that is not in their rows. `advisories`: the open ones, the gravest first; `queued`:
+    by agent, how its branch waits in the landing queue; `put_out`: whose branch the queue took out; `main_fails`:
+    the main branch that fails its tests, empty = none; `at_work`: the agents that have a turn."""
+
+    advisories: tuple[Advisory, ...] = ()
+    queued: Mapping[str, str] = field(default_factory=dict)
+    put_out: Collection[str] = ()
+    main_fails: str = ""
+    at_work: Collection[str] = ()
+
+
+async def _beside(tx: Tx, protocol: AdvisoryProtocol | None) -> Beside:
+    known = (await table.load_state(tx) if protocol is None else protocol.state).advisories.values()
+    open_ = [each for each in known if each.open and each.level is not Level.CLEAR]
+    queued = {}
+    for entry in await journal.open_entries(tx):
+        asked = await asked_about(tx, entry)
+        waits = any(each.state is Answer.WAITING for each in asked)
+        tested = entry.state is EntryState.TESTING
+        said = "is tested for landing" if tested else "waits in the landing queue"
+        queued[entry.agent] = "waits for an approval" if waits else said
+    red = await present.of_main(tx)
+    return Beside(
+        tuple(sorted(open_, key=lambda each: (-each.level, -each.risk, -each.opened_at))),
+        queued,
+        {entry.agent for entry in await put_out(tx)},
+        "" if red is None else red.branch,
+        {job["agent"] for job in await tx.all(ledger.Q.active_jobs)},
+    )
+
+
+def stands(row: Mapping[str, Any], beside: Beside | None) -> dict[str, Any] | None:
+    """How a branch stands to the others and to the main branch, in one line: `{kind, text, tests}`. `kind`: collides,
+    conflicts, queued, ready or changed; `tests`: it is what its tests say. `row`: as of `rows`; `beside`: None =
+    that cannot be read now, and then no branch is ready. None: it has nothing to land. Pure."""
+
+    def told(kind: str, text: str, *, tests: bool = False) -> dict[str, Any]:
+        return {"kind": kind, "text": text, "tests": tests}
+
+    name, into = row["agent"], row["into"] or "the main branch"
+    known = beside or Beside()
+    warning = next((one for one in known.advisories if name.upper() in map(str.upper, one.part)), None)
+    # One advisory can be about more than two: where git names pairs, these.
+    others = [hit["agent"] for hit in row["collides"]]
+    if not others and warning is not None:
+        others = [other for other in warning.part if other.upper() != name.upper()]
+    if others:
+        return told("collides", f"collides with {', '.join(others)}")
+    if warning is not None or row["merges"] == "conflicts":
+        return told("conflicts", f"conflicts with {into}")
+    if not row["files"] or row["merges"] == "nothing":
+        return None
+    if name in known.queued:
+        return told("queued", known.queued[name])
+    if name in known.put_out:
+        return told("conflicts", "did not land")
+    if verdict := row.get("verified"):
+        state, present_ = State(verdict["state"]), verdict["present"]
+        if state in (State.FAILED, State.ERROR):
+            return told("conflicts", f"its tests failed{'' if present_ else ', changed since'}", tests=True)
+        if state not in OVER:
+            waits = state is State.WAITING
+            return told("changed", "waits for an approval" if waits else "is being tested", tests=True)
+        if not present_:
+            return told("changed", "changed since its tests passed", tests=True)
+    if row["undoes"]:
+        hit = row["undoes"][0]
+        back = hit["did"] == "took back"
+        did = f"bring back what {hit['agent']} took back" if back else f"undo {hit['agent']}'s landed lines"
+        return told("conflicts", f"would {did} in {PurePosixPath(hit['path']).name}")
+    busy = row["working"] or name in known.at_work or row["merging"] or row["unsettled"]
+    if beside is None or busy or row["merges"] not in ("clean", "joins"):
+        return told("changed", "not merged yet")
+    return told("ready", f"ready, {known.main_fails} fails" if known.main_fails else "ready to land")
+
+
+async def put_out(tx: Tx) -> list[Entry]:
+    """The newest landing of each agent, where the queue took its branch out and its work is still to land."""
+    inside = {entry.agent for entry in await journal.open_entries(tx)}
+    last: dict[str, Entry] = {}
+    for entry in await journal.newest_ended(tx, MOST_ENDED):
+        last.setdefault(entry.agent, entry)
+    return [
+        entry
+        for agent, entry in last.items()
+        if entry.state is EntryState.PUT_OUT
+        and agent not in inside
+        and not await changed_since(tx, agent, entry.ended or entry.at, MERGED, DISCARDED)
+    ]
+
+
+async def changed_since(tx: Tx, agent: str, since: float, *changes: str) -> bool:
+    """Did one of these changes of its worktree come since then (Unix seconds)?"""
+    done = await events.about(tx, agent, types=[CHANGED], limit=MOST_CHANGES)
+    return any(
+        each.outputs["agent"] == agent and each.outputs["change"] in changes and parse_iso(each.at) >= since
+        for each in done
+    )

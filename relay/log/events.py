@@ -371,6 +371,16 @@ async def about(
     return [from_row(row) for row in rows]
 
 
+async def newest_of_agents(
+    tx: Tx, type: str, agents: Sequence[str], changes: Sequence[str], window: int = 20_000
+) -> list[Event]:
+    """For each of these agents, the newest event of this type that says one of these changes of it (`agent` and
+    `change` of its outputs), among the last `window` of the log."""
+    after = max(0, await last_pos(tx) - window)
+    names = {"agents": dumps(sorted(agents)), "changes": dumps(sorted(changes))}
+    return [from_row(row) for row in await tx.all(Q.newest_of_agents, after=after, type=type, **names)]
+
+
 async def last_pos(tx: Tx) -> int:
     """The cursor behind the newest event; 0 in an empty log."""
     row = await tx.one(Q.last_pos)

@@ -38,6 +38,11 @@ class Standing:
     main: Verification | None = None
 
     @property
+    def fails(self) -> bool:
+        """The tests failed on the files that stand there now."""
+        return self.present and self.of.state is State.FAILED
+
+    @property
     def said(self) -> str:
         """What somebody should know who is about to merge the work, in a sentence; empty: nothing."""
         name = self.of.name
@@ -139,6 +144,11 @@ class RedMain:
     def of(self) -> Verification:
         """The verification of the newest commit that fails."""
         return self.failing[-1]
+
+    @property
+    def branch(self) -> str:
+        """The main branch's name."""
+        return self.of.change.branch or "the main branch"
 
     @property
     def id(self) -> str:

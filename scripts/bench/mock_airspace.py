@@ -13,6 +13,8 @@ from typing import Any
 
 from aiohttp import web
 
+from relay.faces.worktrees import Beside, stands
+
 Json = dict[str, Any]
 Point = list[float]
 
@@ -313,7 +315,9 @@ class MockAirspace:
 
     async def _worktrees(self, _: web.Request) -> web.Response:
         answer = {
-            "worktrees": self.trees,
+            "worktrees": [
+                tree | {"stands": stands({"working": False} | tree, Beside())} for tree in self.trees
+            ],
             "order": self.order,
             "trouble": self.trouble,
             "troubles": self.troubles,
@@ -384,6 +388,8 @@ class MockAirspace:
         ended = {"merging": False, "unsettled": False}
         self.trees = [t | ended if t["agent"] == agent else t for t in self.trees]
         reason = "The merge of main is given up. What stood in the files is kept in `refs/relay/kept/ben/1`."
+        if request.can_read_body and (await request.json()).get("settle"):
+            reason = "The room is asked about c1: `/resolve c1 1` to `5`."
         return web.json_response({"success": True, "reason": reason})
 
     async def _merge(self, request: web.Request) -> web.Response:

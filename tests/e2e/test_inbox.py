@@ -224,6 +224,18 @@ async def test_a_crash_without_budget_for_another_try_is_told_as_the_crash(tmp_p
         # So who was away reads of it.
         since = await told.get(f"/api/since?after=m{asked['number']}")
         assert since["failed"] == ["HAL"]
+        # The same where it is the circuit that leaves no second try.
+        opens = settings(agent("HAL", "fails.yaml"), locks={"circuit_breaker": {"failure_threshold": 1}})
+        told.kill()
+        told.configure(opens)
+        await told.start()
+        again = await told.post("@HAL work on")
+        why = "exit code 3: boom, and its open circuit leaves no further try"
+        assert (await told.until_job(again["id"], "HAL", "skipped"))["reason"] == why
+        said = await told.until_said("its open circuit leaves no", speaker="RELAY")
+        assert f"HAL does not answer: {why} (2 failures in a row; one attempt at" in said["body"]
+        need = await comes(told, "failed_agent")
+        assert need["text"].endswith(f" Last: {why}."), need
 
 
 async def test_the_terminal_counts_what_needs_people(tmp_path: Path) -> None:

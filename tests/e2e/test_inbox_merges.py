@@ -66,11 +66,9 @@ async def test_a_conflict_is_one_need_with_all_that_comes_of_it(started: Started
         done["opens"] is None and done["success"] and "What stood in the files is kept" in done["reason"]
     ), done
 
-    async def given_up() -> bool:
-        found = await one("conflict", *parts[:2])
-        return found is not None and "abort" not in names(found)
-
-    await eventually(given_up, "no merge is under way there")
+    # At once, as the list of branches has it.
+    (found,) = await of_ben()
+    assert found["kind"] == "conflict" and "abort" not in names(found) and parts[1] in found["text"], found
 
     # Answered: that it did not land is true still, and what to do now is another thing.
     assert (await act(room, clash["id"], "choice-2"))["success"]
@@ -129,15 +127,20 @@ async def test_work_whose_conflicts_are_decided_is_landed_from_the_inbox(started
     assert [each["command"] for each in stuck["actions"] if each["name"] == "settle-BEN"] == [
         "/abort @BEN settle"
     ]
+    done = await act(room, stuck["id"], "abort-BEN")
+    assert done["success"] and "What stood in the files is kept" in done["reason"], done
+    # At once no view has that merge any more, and each has what can be done about the conflict that is there now.
+    assert not (await rows(room))["BEN"]["merging"]
+    (now,) = (await needs(room)).values()
+    assert names(now) == ["settle-BEN", "stop-BEN", "update-BEN", "later"], now
+    assert "git finds conflicts in src/cart.py" in now["text"] and "not settled" not in now["text"], now
+    again = await room.relay("worktrees", "abort", "BEN", "--name", "ann")
+    assert again.code == 1 and "no merge under way" in again.out, again.all
     assert (await room.relay("worktrees", "merge", "BEN", "--settle")).code == 2
     done = await room.relay("worktrees", "abort", "BEN", "--settle", "--name", "ann")
-    assert done.code == 0 and "What stood in the files is kept" in done.out, done.all
-    assert "The room is asked about c1: `/resolve c1 1` to `5`." in done.out, done.all
-
-    async def ended() -> bool:
-        return not (await rows(room))["BEN"]["merging"]
-
-    await eventually(ended, "no merge is under way there")
+    assert done.code == 0 and done.out.strip() == "The room is asked about c1: `/resolve c1 1` to `5`.", (
+        done.all
+    )
     clash = await comes(room, "conflict")
     assert (await act(room, clash["id"], "choice-1"))["success"]
     # Who reads the branch is told that its lines are not what lands; not where they are.

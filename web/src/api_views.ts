@@ -72,7 +72,7 @@ export const api = {
   worktreeDiff: (agent: string) => call<WorktreeDiff>("GET", `/api/worktrees/${quote(agent)}/diff`),
   mergeProposal: (agent: string, method: MergeMethod) =>
     call<MergeProposal>("GET", `/api/worktrees/${quote(agent)}/merge${query({ method, ...signed({}) })}`),
-  merge: (agent: string, choice: { method: MergeMethod; message: string; head: string; joined: string; untested?: boolean }) =>
+  merge: (agent: string, choice: { method: MergeMethod; message: string; head: string; joined: string; untested?: boolean; anyway?: boolean }) =>
     call<{ reason?: string; commit?: string | null }>("POST", `/api/worktrees/${quote(agent)}/merge`, signed(choice)),
   discard: (agent: string) =>
     call<{ reason?: string; kept: string }>("POST", `/api/worktrees/${quote(agent)}/discard`, signed({})),

@@ -7,6 +7,13 @@ export interface About {
   text: string;
 }
 
+/** How a branch stands, in one line; `tests`: it is what its tests say. */
+export interface Standing {
+  kind: "collides" | "conflicts" | "queued" | "ready" | "changed";
+  text: string;
+  tests: boolean;
+}
+
 export interface Worktree {
   agent: string;
   path: string;
@@ -48,6 +55,8 @@ export interface Worktree {
   about?: About | null;
   /** What the tests say of it; null: nothing. Left out where that cannot be read. */
   verified?: Verdict | null;
+  /** Null: nothing of it is to land. */
+  stands?: Standing | null;
   /** A merge into it is under way. */
   merging?: boolean;
   /** The conflicts stand in its own files, with their markers. */

@@ -25,7 +25,7 @@ from relay.airspace.worktrees.merging.proposal import MergeOptions, NotAccepted,
 from relay.airspace.worktrees.merging.refusals import Conflict
 from relay.airspace.worktrees.merging.take_back import MergeTakeBack
 from relay.airspace.worktrees.merging.under_way import UnderWay, begun_by_relay, check_removal, under_way
-from relay.airspace.worktrees.merging.wording import joined_words
+from relay.airspace.worktrees.merging.wording import joined_words, room_asked
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
 from relay.airspace.worktrees.view import missing
@@ -111,7 +111,7 @@ class WorktreeActions:
                 f"{by} merged {merged.branch} of {worktree.name} into {merged.into}"
                 f"{' as one commit' if options.squash else ''}: {merged.files} file{'s' * (merged.files != 1)}."
             )
-            text += merged.to_look_at + f" {merged.tests}" * bool(merged.tests)
+            text += merged.to_look_at + f" {merged.tests.said}" * bool(merged.tests.said)
             if kept:
                 text += f" {merged.branch} as it was is kept in `{kept}`."
             elif options.squash:
@@ -161,8 +161,7 @@ class WorktreeActions:
         asked = await self._branch_updates.ask(agent, since, work, refusal)
         if not asked:
             return refusal
-        fix = f"The room is asked about {', '.join(asked)}: `/resolve {asked[0]} 1` to `5`. {refusal.fix}"
-        return Refusal(refusal.message, fix)
+        return Refusal(refusal.message, f"{room_asked(asked)} {refusal.fix}")
 
     async def pin(self, agent: str, by: str) -> tuple[Proposal, str]:
         """Commit an agent's open work, if it can be merged as it stands; what it is, and the branch's commit then.
@@ -337,29 +336,29 @@ class WorktreeActions:
         return {"success": True, "reason": text, "kept": wanted, "commit": commit}
 
     async def abort(self, agent: str, by: str, *, settle: bool = False) -> dict[str, Any]:
-        """Give up the merge of the main branch into an agent's own; what stood in the files is kept. `settle`: then
-        ask the room about what conflicts. Raises Refusal, and then the merge is still under way."""
-        async with self.changing(self.own(agent, "changed"), "changed") as worktree:
+        """Give up the merge of the main branch into an agent's own; what stood in the files is kept. `settle`: then,
+        or where none is under way, ask the room about what conflicts. Raises Refusal: nothing is given up."""
+        of, ref, text = self._idle(agent, "changed") if settle else self.own(agent, "changed"), "", ""
+        async with self.changing(of, "changed") as worktree:
             with _refusing("git could not give the merge up"):
                 update, source = await self._branch_updates.update_of(worktree)
                 started = await update.resume(worktree.name, worktree.checkout, source.snapshot)
-                if started is None:
-                    raise Refusal(
-                        f"relay has no merge under way in the worktree of {worktree.name}.",
-                        "Git's own: `git merge --abort` in that folder." if source.snapshot.merging else "",
-                    )
-                ref = await self._branch_updates.give_up(worktree, update, started, by)
-            text = f"The merge of {started.into} is given up. What stood in the files is kept in `{ref}`."
+                if started is not None:
+                    ref = await self._branch_updates.give_up(worktree, update, started, by)
+                    text = f"The merge of {started.into} is given up. What stood in the files is kept in `{ref}`."
+                elif (marked := bool(worktree.work and worktree.work.marked)) or not settle:
+                    fix = "Git's own: `git merge --abort` in that folder." if source.snapshot.merging else ""
+                    fix = f"`/update @{agent}` asks {agent} to settle its markers." if marked else fix
+                    raise Refusal(f"relay has no merge under way in the worktree of {worktree.name}.", fix)
             if settle:
-                with _refusing(f"{text} The room could not be asked what is to stand"):
-                    asked = await self._ask_of(worktree, started.into)
-                text += (
-                    f" The room is asked about {', '.join(asked)}: `/resolve {asked[0]} 1` to `5`."
-                    if asked
-                    else f" Nothing of {worktree.name}'s conflicts with {started.into}."
-                )
-        self._registry.wake.set()
-        return {"success": True, "reason": text, "kept": ref, "commit": started.head}
+                with _refusing(f"{text} The room could not be asked what is to stand".lstrip()):
+                    into = (await self._registry.main_head()).branch or "the main branch"
+                    asked = await self._ask_of(worktree, into)
+                said = room_asked(asked) if asked else f"Nothing of {worktree.name}'s conflicts with {into}."
+                text = f"{text} {said}".lstrip()
+        await self._registry.refresh()  # who looks next sees it as it is
+        commit = source.snapshot.head.commit if started is None else started.head
+        return {"success": True, "reason": text, "kept": ref or None, "commit": commit}
 
     async def remove(self, agent: str, by: str) -> dict[str, Any]:
         """Take an agent's worktree away; its work stays in git. Raises Refusal."""

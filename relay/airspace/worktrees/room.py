@@ -43,6 +43,15 @@ class MergeTest:
 
 
 @dataclass(frozen=True, slots=True)
+class KnownTests:
+    """What the room's tests say of an agent's work. `said`: why they do not speak for it, in a sentence, empty: they
+    do, or nothing is known. `failed`: they were run on what stands there now, and failed."""
+
+    said: str = ""
+    failed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class WantedMerge:
     """A merge that conflicts: the work of `agent` at the commit `theirs_at` into `into` at `ours_at`. `ours` (by the
     id of the part), `theirs`: who is behind each side and what it is for, as far as that is known."""
@@ -88,10 +97,9 @@ class WorktreeRoom:
         """Run the configured tests on a tree, outside of every checkout; None: none are configured."""
         return None
 
-    async def tests_said(self, agent: str, tree: str) -> str:
-        """Why the room's tests do not speak for an agent's work with this tree, in a sentence; empty: they do, or
-        nothing is known."""
-        return ""
+    async def known_tests(self, agent: str, tree: str) -> KnownTests:
+        """What the room's tests say of an agent's work with this tree."""
+        return KnownTests()
 
     async def across_files(
         self, git: Git, sides: Sequence[tuple[str, str]]
@@ -139,14 +147,15 @@ class WorktreeRoom:
         changes; a turn that changed none of them has no part in it. None: they are not known."""
         return WorkSummary()
 
-    async def subject(self, agent: str, since: float, paths: Collection[str]) -> Asked | None:
-        """The request that names the agent's work, as it names the merge's commit; None: none is known. `since`,
-        `paths`: as of `summary`."""
-        return None
+    async def subjects(self, branches: Mapping[str, tuple[float, Collection[str]]]) -> Mapping[str, Asked]:
+        """By agent, the request that names its work, as it names the merge's commit, where one is known. `branches`:
+        by agent, `since` and `paths` as of `summary`."""
+        return {}
 
-    async def landed(self, agent: str) -> LastLanding | None:
-        """The last landing of the agent's work; None: nothing is known to have landed, or what did was taken back."""
-        return None
+    async def landed(self, agents: Sequence[str]) -> Mapping[str, LastLanding]:
+        """By agent, the last landing of its work; none where nothing is known to have landed, or what did was taken
+        back."""
+        return {}
 
     async def trailers(self, agent: str, branch: str, tree: str) -> tuple[str, ...]:
         """The trailers of a commit of the agent's work on this branch, whose tree is `tree`: what the log knows of it

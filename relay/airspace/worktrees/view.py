@@ -118,11 +118,13 @@ async def rows(
         ]
         row["untried"] = [other for _, other in _partners(name, untried)]
         # What is half written says nothing yet.
-        row["about"] = await _about(registry, name, work)
         row["undoes"] = [] if row["working"] else await registry.merge_trials.undone(name, work)
-        nothing = row["merges"] == Verdict.NOTHING
-        row["landed"] = landing.commit if nothing and (landing := await registry.room.landed(name)) else None
         shown.append(row)
+    about = await _about(registry, {row["agent"]: surveyed[row["agent"]][1] for row in shown})
+    landed = await registry.room.landed([row["agent"] for row in shown if row["merges"] == Verdict.NOTHING])
+    for row in shown:
+        row["about"] = about.get(row["agent"])
+        row["landed"] = landing.commit if (landing := landed.get(row["agent"])) else None
     merging = [
         row["agent"] for row in shown if trials.get(row["agent"], Trial(None)).verdict is Verdict.CLEAN
     ]
@@ -179,12 +181,12 @@ def _row(
     }
 
 
-async def _about(registry: WorktreeRegistry, agent: str, work: Work) -> dict[str, Any] | None:
-    """The request that a branch is about: `{number, text}` (`WorktreeRoom.subject`). None: it changes nothing, or
-    that is not known."""
-    paths = [name_of(record.last_path) for record in work.records]
-    about = await registry.room.subject(agent, work.started_at, paths) if paths else None
-    return None if about is None else about.as_json()
+async def _about(registry: WorktreeRegistry, works: Mapping[str, Work]) -> dict[str, dict[str, Any]]:
+    """By agent, the request that its branch is about: `{number, text}` (`WorktreeRoom.subjects`). Without those that
+    change nothing, or of which that is not known."""
+    paths = {agent: [name_of(record.last_path) for record in work.records] for agent, work in works.items()}
+    branches = {agent: (works[agent].started_at, changed) for agent, changed in paths.items() if changed}
+    return {agent: asked.as_json() for agent, asked in (await registry.room.subjects(branches)).items()}
 
 
 def _told(work: SharedWork, others: Mapping[str, SharedWork]) -> dict[str, Any]:
@@ -307,7 +309,7 @@ async def difference(registry: WorktreeRegistry, agent: str, path: str = "") -> 
         "head": snapshot.head.commit,
         "into": target.branch if target is not None else None,
         "tree": snapshot.tree,
-        "about": await _about(registry, worktree.name, work),
+        "about": (await _about(registry, {worktree.name: work})).get(worktree.name),
         "path": str(worktree.checkout.top),
         "dirty": snapshot.dirty,
         "under_way": merge_under_way(worktree.name, snapshot.unsettled) if snapshot.merging else "",

@@ -90,12 +90,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     merging.add_argument(
         "--untested", action="store_true", help="with --joined: merge it although the tests fail on it"
     )
+    merging.add_argument("--anyway", action="store_true", help="merge it although the branch's tests failed")
     parser.add_argument("--commit", metavar="COMMIT", help="takeback: the merge, on the main branch")
     parser.add_argument("--kept", metavar="REF", help="restore: which work (what was discarded last)")
     parser.add_argument(
         "--settle",
         action="store_true",
-        help="abort: and ask the room what is to stand where the two conflict",
+        help="abort: then, or where none is under way, ask the room what is to stand where the two conflict",
     )
     parser.set_defaults(head="")
 
@@ -106,8 +107,10 @@ def run(args: argparse.Namespace) -> int:
     if (args.agent is None) != whole:
         wanted = "takes no AGENT" if whole else "needs the AGENT whose worktree it is"
         return fail(f"worktrees {args.action} {wanted}", 2)
-    if args.action != "merge" and (args.message or args.edit or args.squash or args.dry_run or args.joined):
-        options = "--message, --edit, --squash, --dry-run or --joined"
+    if args.action != "merge" and (
+        args.message or args.edit or args.squash or args.dry_run or args.joined or args.anyway
+    ):
+        options = "--message, --edit, --squash, --dry-run, --joined or --anyway"
         return fail(f"worktrees {args.action} takes no {options}: merge does", 2)
     if args.untested and not (args.action == "merge" and args.joined):
         return fail("--untested goes with `merge --joined TREE`", 2)
@@ -136,6 +139,10 @@ async def _edited(settings: Settings, args: argparse.Namespace) -> dict[str, Any
     proposal = await _do(settings, args, preview=True)
     if not proposal.get("success", True):
         return proposal
+    if proposal["tests_failed"] and not args.anyway:
+        from relay.airspace.worktrees.merging.proposal import FailedTests
+
+        raise FailedTests(args.agent, proposal["tests"])  # before a message is written for nothing
     text = await asyncio.to_thread(_in_editor, proposal["text"])
     if not text.strip():
         raise CannotDo("the message is empty, so nothing was merged")
@@ -196,7 +203,9 @@ def _action(args: argparse.Namespace, text: str) -> OnBranch:
     """What is ordered of the agent's branch."""
     match args.action:
         case "merge":
-            return MergeBranch(args.agent, args.squash, text, args.head, args.joined, args.untested)
+            return MergeBranch(
+                args.agent, args.squash, text, args.head, args.joined, args.untested, args.anyway
+            )
         case "discard":
             return DiscardWork(args.agent)
         case "restore":
@@ -253,7 +262,7 @@ async def _ask_room(
         case "merge":
             path = f"{base}/merge"
             body = {"method": method, "message": text, "head": args.head, "joined": args.joined}
-            body |= {"untested": True} if args.untested else {}
+            body |= {word: True for word in ("untested", "anyway") if getattr(args, word)}
         case "takeback":
             path, body = f"{base}/takeback", {"commit": args.commit}
         case "restore":
@@ -375,7 +384,8 @@ def _row(worktree: dict[str, Any]) -> str:
 
     lines = [about_said(worktree["about"])] if worktree.get("about") else []
     rest = "".join(f"\n  {line}" for line in [*lines, *stands_with(worktree)])
-    return f"{worktree['agent']}  {where}  {work}; {stands}; {_merges(worktree)}\n  {place}{rest}"
+    first = f"{told['text']}; " if (told := worktree.get("stands")) else ""
+    return f"{worktree['agent']}  {where}  {first}{work}; {stands}; {_merges(worktree)}\n  {place}{rest}"
 
 
 def _merges(worktree: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from relay.airspace.advisories import table, wording
+from relay.airspace.advisories import wording
 from relay.airspace.advisories.rules.advisory import Advisory, Steering
 from relay.app.needs.need import Kind, Need, NeedAction, gives_up, later, settles
 from relay.app.needs.words import MOST_LABEL, named, prose, sentence, short, unmarked
@@ -42,9 +42,15 @@ MOST_QUOTED = 30
 _ADDRESSED = re.compile(r"^(?:@[\w-]+[,:]?\s+)+")
 
 
-async def collisions(tx: Tx, agents: Iterable[str], told: Collection[str] = ()) -> list[Need]:
+async def collisions(
+    tx: Tx,
+    agents: Iterable[str],
+    advisories: Iterable[Advisory],
+    told: Collection[str],
+    here: Collection[str],
+) -> list[Need]:
     """Open advisories about which a person can decide something, and has not. `told`: agents of which another need
-    says that they are set back."""
+    says that they are set back; `here`: those whose worktree is here."""
     names, found = frozenset(agents), []
     paused = {str(row["name"]) for row in await tx.all(Q.agents) if row["paused"]}
     make: Mapping[str, Callable[[str], actions.Action]] = {
@@ -52,7 +58,7 @@ async def collisions(tx: Tx, agents: Iterable[str], told: Collection[str] = ()) 
         "stop": lambda agent: actions.Stop((agent,)),
         "update": lambda agent: actions.TakeMain((agent,)),
     }
-    for stored in (await table.load_state(tx)).advisories.values():
+    for stored in advisories:
         others = {name: back for name, back in stored.set_back.items() if name not in told}
         advisory = replace(stored, set_back=others)
         choices = advisory.choices(names) if advisory.open and advisory.founded else ()
@@ -72,13 +78,18 @@ async def collisions(tx: Tx, agents: Iterable[str], told: Collection[str] = ()) 
             if not (choice.name == "stop" and choice.agent in paused)
         ]
         stuck = [name for name, each in back.items() if each.merging and name in names]
+        own = [
+            name
+            for name in back
+            if name in stuck or (name in here and name in names and not back[name].unsettled)
+        ]
         # First what ends a merge that is under way: to be asked for one again helps least.
         buttons[:0] = [
             button
-            for name in stuck
+            for name in own
             for button in (
-                settles(name, f"settle-{name}", of_several=len(stuck) > 1),
-                gives_up(name, f"abort-{name}"),
+                settles(name, f"settle-{name}", of_several=len(own) > 1),
+                *((gives_up(name, f"abort-{name}"),) if name in stuck else ()),
             )
         ]
         # As the room says it: by the message that told of it.
@@ -147,7 +158,8 @@ async def agent_needs(tx: Tx, members: Mapping[str, Member], board: Board, now: 
         if breaker.state is BreakerState.OPEN:
             latest = max(missed, key=lambda job: job.id, default=None)
             give = () if latest is None else await _give(tx, latest, members, board, now)
-            failed = next((job.error for job in missed if job.state is JobState.DEAD and job.error), "")
+            tried = [job for job in missed if job.state is JobState.DEAD or _crashed(job)]
+            failed = next((job.error for job in tried if job.error), "")
             text = f"It gets no work after {in_a_row(breaker.failures)}"
             if breaker.retry_at:
                 due = breaker.retry_at <= now
@@ -187,12 +199,16 @@ async def agent_needs(tx: Tx, members: Mapping[str, Member], board: Board, now: 
                 at = used.newest or min(skips, default=0.0)
                 free = clock_time(spent.frees_at, now)
                 text = f"Its budget is spent: {spent.text}. It can begin its next turn at {free}."
-                reasons = [job.error or "" for job in missed]
-                crashed = next((error for error in reasons if error.endswith(queue.NO_TRY)), "")
-                text += f" Its last turn failed: {short(crashed)}." if crashed else ""
+                crashed = next((job.error for job in missed if _crashed(job)), "")
+                text += f" Its last turn failed: {short(crashed or '')}." if crashed else ""
                 need = Need(id, Kind.BUDGET, at, name, text, buttons, name, spent.frees_at, said=typed)
                 found.append(need)
     return found
+
+
+def _crashed(job: Job) -> bool:
+    """Did it fail, and then get no other try?"""
+    return (job.error or "").endswith(queue.NO_TRY)
 
 
 async def unanswered(

@@ -17,7 +17,7 @@ from relay.airspace.live.service import AirspaceService
 from relay.app.needs import found, since, since_worded, work
 from relay.app.needs.answered import answered_tasks
 from relay.app.needs.elsewhere import NeedsElsewhere
-from relay.app.needs.merges import merge_needs
+from relay.app.needs.merges import merge_needs, standing
 from relay.app.needs.need import Kind, Need, meant
 from relay.app.needs.runs import run_needs
 from relay.app.needs.since import Came
@@ -79,14 +79,15 @@ class NeedsInbox:
         members = self._roster.members
         agents = await found.agent_needs(tx, members, self._board, now)
         questions = await found.questions(tx, members, now)
-        trees = self.desk.trees() if self.desk else {}
-        merges, told, unsettled = await merge_needs(tx, members, now, trees)
+        trees, merging = (self.desk.trees(), self.desk.merging()) if self.desk else ({}, {})
+        advisories = standing((await table.load_state(tx)).advisories.values(), merging)
+        merges, told, unsettled = await merge_needs(tx, members, now, trees, advisories)
         # Of a branch that did not land, and the task that it was for, only one thing is to be decided.
         out = {need.about: need for need in merges if need.kind is Kind.NOT_LANDED}
         asks = {need.ref for need in questions}
         answered = await answered_tasks(tx, self._board, asks, trees, unsettled, out)
         return [
-            *await found.collisions(tx, members, told),
+            *await found.collisions(tx, members, advisories, told, merging),
             *found.permissions(self._permissions.pending),
             *await self._runs(tx, now),
             *await work.approval_needs(tx),

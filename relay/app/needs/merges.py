@@ -8,12 +8,12 @@ theirs (`relay.app.needs.found`).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from relay.airspace.advisories import table, wording
-from relay.airspace.advisories.rules.advisory import asks_to_take_in
+from relay.airspace.advisories import wording
+from relay.airspace.advisories.rules.advisory import Advisory, asks_to_take_in
 from relay.airspace.advisories.rules.set_back import SetBack
 from relay.airspace.worktrees.lifecycle import DISCARDED, MERGED, TAKEN_IN
 from relay.app.needs.main_fails import main_fails
@@ -21,7 +21,7 @@ from relay.app.needs.need import Kind, Need, NeedAction, gives_up, later
 from relay.app.needs.words import sentence, short
 from relay.base.durations import parse_iso
 from relay.base.terminal_text import flat
-from relay.faces.landing import changed_since, put_out
+from relay.faces.worktrees import changed_since, put_out
 from relay.git.merge_state import line_ranges
 from relay.log import events
 from relay.merge.resolution import journal as conflicts
@@ -38,15 +38,34 @@ from relay.verification.landing.entry import Entry
 MOST_ENTRIES = 500
 
 
+def standing(advisories: Iterable[Advisory], merging: Mapping[str, bool]) -> list[Advisory]:
+    """Open advisories without what was given up since the last look at their branches. `merging`: by agent whose
+    worktree is here, whether a merge is under way there. Pure."""
+
+    def now(back: SetBack) -> SetBack:
+        # Its lines are those of the markers.
+        over = back.merging and not merging.get(back.agent, True)
+        return replace(back, merging=False, unsettled=False, lines={}) if over else back
+
+    return [
+        replace(each, set_back={name: now(back) for name, back in each.set_back.items()})
+        for each in advisories
+    ]
+
+
 async def merge_needs(
-    tx: Tx, members: Collection[str], now: float, trees: Mapping[str, str] = MappingProxyType({})
+    tx: Tx,
+    members: Collection[str],
+    now: float,
+    trees: Mapping[str, str] = MappingProxyType({}),
+    advisories: Sequence[Advisory] = (),
 ) -> tuple[list[Need], frozenset[str], frozenset[str]]:
     """Conflicts that wait for one of the five answers (docs/landing.md), branches that did not land, and a main
     branch that fails its tests. Also the agents whose being set back is part of these, or is decided: no other need
-    says that; and those with a conflict, or a merge under way, to settle. `trees`: of `present.of_work`."""
+    says that; and those with a conflict, or a merge under way, to settle. `trees`: of `present.of_work`;
+    `advisories`: the open ones."""
     open_ = sorted(await conflicts.newest(tx, only_open=True), key=lambda asked: asked.number)
     asked = [*open_, *(each for each in await conflicts.newest(tx) if each.state != conflicts.OPEN)]
-    advisories = (await table.load_state(tx)).advisories.values()
     backs = {name: back for advisory in advisories for name, back in advisory.set_back.items()}
     queue = await landings.open_entries(tx)
     inside = {entry.agent for entry in queue}

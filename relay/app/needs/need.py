@@ -117,8 +117,8 @@ def gives_up(agent: str, name: str = "abort") -> NeedAction:
 
 
 def settles(agent: str, name: str, *, of_several: bool) -> NeedAction:
-    """The button that ends that merge, and has the room ask what is to stand there. `of_several`: the need has such a
-    button for another agent, too."""
+    """The button that ends that merge, if one is under way, and has the room ask what is to stand there.
+    `of_several`: the need has such a button for another agent, too."""
     label = f"Settle {agent}'s merge yourself" if of_several else "Settle it yourself"
     return NeedAction(name, label, GiveUpMerge(agent, settle=True))
 

@@ -88,7 +88,7 @@ class Reviews:
         truncated, paths}`, `diff` what it brought and `paths` to which files; None: there is none that the main
         branch still has. Raises Refusal."""
         name, target = worktree.name, await self._registry.target()
-        landing = await self._registry.room.landed(name)
+        landing = (await self._registry.room.landed([name])).get(name)
         if landing is None or target is None or self._registry.main is None:
             return None
         commit, git = landing.commit, self._registry.scratch.git(self._registry.main)

@@ -200,6 +200,11 @@ class WorktreeDesk:
             each.name: each.work.snapshot.tree if each.work.records else "" for each in known if each.work
         }
 
+    def merging(self) -> dict[str, bool]:
+        """By agent, whether a merge is under way in its worktree."""
+        known = self._registry.worktrees.values()
+        return {each.name: bool(each.work.snapshot.merging) for each in known if each.work}
+
     def summary(self) -> dict[str, Any]:
         """`{commands, disk}` of all of them. `commands`: which are configured."""
         now = self.setups.current

@@ -16,6 +16,12 @@ SELECT * FROM events WHERE pos > :after AND pos <= :upto AND type = ANY (ARRAY(S
 SELECT * FROM events WHERE pos > :after AND type = ANY (ARRAY(SELECT json_array_elements_text(:types::json)))
   AND position(:text::text IN outputs) > 0 ORDER BY pos DESC LIMIT :limit
 
+-- name: newest_of_agents
+SELECT * FROM events WHERE pos IN (
+  SELECT max(pos) FROM events WHERE pos > :after AND type = :type
+  AND outputs::json->>'agent' = ANY (ARRAY(SELECT json_array_elements_text(:agents::json)))
+  AND outputs::json->>'change' = ANY (ARRAY(SELECT json_array_elements_text(:changes::json))) GROUP BY outputs::json->>'agent')
+
 -- name: follower_failed
 INSERT INTO followers (name, pos, failing_event, failures) VALUES (:name, :pos, :event_id, 1)
 ON CONFLICT (name) DO UPDATE SET

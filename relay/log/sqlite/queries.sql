@@ -16,6 +16,12 @@ SELECT * FROM events WHERE pos > :after AND pos <= :upto AND type IN (SELECT val
 SELECT * FROM events WHERE pos > :after AND type IN (SELECT value FROM json_each(:types))
   AND instr(outputs, :text) > 0 ORDER BY pos DESC LIMIT :limit
 
+-- name: newest_of_agents
+SELECT * FROM events WHERE pos IN (
+  SELECT max(pos) FROM events WHERE pos > :after AND type = :type
+  AND outputs->>'agent' IN (SELECT value FROM json_each(:agents))
+  AND outputs->>'change' IN (SELECT value FROM json_each(:changes)) GROUP BY outputs->>'agent')
+
 -- name: follower_failed
 INSERT INTO followers (name, pos, failing_event, failures) VALUES (:name, :pos, :event_id, 1)
 ON CONFLICT (name) DO UPDATE SET

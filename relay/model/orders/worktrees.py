@@ -49,8 +49,8 @@ class SetUp(OfAgents, InWorktrees, word="/setup"):
 
 @dataclass(frozen=True)
 class GiveUpMerge(OfAgent, InWorktrees, word="/abort"):
-    """Give up the merge of the main branch that relay began in an agent's worktree. `settle`: and ask the room what
-    is to stand where the two conflict."""
+    """Give up the merge of the main branch that relay began in an agent's worktree. `settle`: then, or where none is
+    under way, ask the room what is to stand where the two conflict."""
 
     settle: bool = False
 
@@ -67,7 +67,8 @@ class TakeBackMerge(OfAgent, InWorktrees, word="/takeback"):
 
 @dataclass(frozen=True)
 class MergeBranch(OfAgent, InWorktrees, word="/merge"):
-    """Merge an agent's branch into the main branch. What a page or a shell says beside, which the line has not:
+    """Merge an agent's branch into the main branch. `anyway`: although its tests failed. What a page or a shell says
+    beside, which the line has not:
     `message`, `head`, `joined` and `untested`, as `text` and these of the airspace's `MergeOptions`."""
 
     squash: bool = False
@@ -75,9 +76,10 @@ class MergeBranch(OfAgent, InWorktrees, word="/merge"):
     head: str = ""
     joined: str = ""
     untested: bool = False
+    anyway: bool = False
 
     def line(self) -> str:
-        return f"{self.word} @{self.agent}" + " squash" * self.squash
+        return f"{self.word} @{self.agent}" + " squash" * self.squash + " anyway" * self.anyway
 
 
 class DiscardWork(OfAgent, InWorktrees, word="/discard"):

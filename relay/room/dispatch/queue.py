@@ -35,7 +35,8 @@ MOST_JOBS = 20
 MOST_CONTEXT = 400
 #: Characters of why a turn failed that are told with why there is no other.
 MOST_ERROR = 160
-NO_TRY = ", and its budget leaves no further try"
+#: How a reason ends that has both.
+NO_TRY = " leaves no further try"
 #: The error class of a job whose turn was cut off for an advisory. The job's error is the advice.
 ADVISORY = "advisory"
 
@@ -103,13 +104,17 @@ async def claim_next_dispatch(
         at = breaker.retry_at or now
         reason = f"circuit open after {in_a_row(breaker.failures)}"
         # Only said now: the job keeps why it was skipped, which stays true once the circuit is closed.
-        then = f"; one attempt at {clock_time(at, now)}, or now by `/try @{policy.agent}`"
-        await skip_all(tx, waiting, reason, "circuit_open", now=now, then=then)
+        then = f"one attempt at {clock_time(at, now)}, or now by `/try @{policy.agent}`"
+        more = f" ({in_a_row(breaker.failures)}; {then})"
+        if rest := await _skip_failed(tx, waiting, "open circuit", more, now=now):
+            await skip_all(tx, rest, reason, "circuit_open", now=now, then=f"; {then}")
         return Idle()
     if policy.budget.any:
         spent = exhausted(policy.budget, await load_spent(tx, policy.agent, now), now)
         if spent is not None:
-            await _skip_spent(tx, waiting, spent, now)
+            more = f" ({spent.text}; it can work again at {clock_time(spent.frees_at, now)})"
+            if rest := await _skip_failed(tx, waiting, "budget", more, now=now):
+                await skip_all(tx, rest, _spent_words(spent, now), "budget", now=now)
             return Idle()
     claimed = await tx.all(
         Q.claim,
@@ -133,18 +138,16 @@ async def claim_next_dispatch(
     return replace(plan, advice="\n".join(dict.fromkeys(advice)))
 
 
-async def _skip_spent(tx: Tx, waiting: Sequence[Job], spent: Exhausted, now: float) -> None:
-    """Skip what a spent budget lets nobody begin. What has failed before keeps why: more budget would only pay for
-    the same failure."""
+async def _skip_failed(tx: Tx, waiting: Sequence[Job], what: str, then: str, *, now: float) -> Sequence[Job]:
+    """Skip what has failed before and now gets no other try, since `what` forbids it: each keeps why it failed, which
+    another try would only meet again. Gives the jobs that are left. `then`: as of `skip_all`."""
     failed = [job for job in waiting if job.state is JobState.FAILED and job.error]
     for error in dict.fromkeys(job.error or "" for job in failed):
         jobs = [job for job in failed if job.error == error]
         cut = error if len(error) <= MOST_ERROR else f"{error[: MOST_ERROR - 1]}…"
-        reason = f"{cut.rstrip('. ')}{NO_TRY}"
-        then = f" ({spent.text}; it can work again at {clock_time(spent.frees_at, now)})"
-        await skip_all(tx, jobs, reason, jobs[0].error_class or "budget", now=now, then=then)
-    if rest := [job for job in waiting if job not in failed]:
-        await skip_all(tx, rest, _spent_words(spent, now), "budget", now=now)
+        reason = f"{cut.rstrip('. ')}, and its {what}{NO_TRY}"
+        await skip_all(tx, jobs, reason, jobs[0].error_class or "crash", now=now, then=then)
+    return [job for job in waiting if job not in failed]
 
 
 def _spent_words(spent: Exhausted, now: float) -> str:

@@ -66,13 +66,20 @@ async def _shown(tx: Tx, entry: Entry) -> Json:
         results = await verifications.results_of(tx, tested.number)
         shown["testing"] = tested.as_json(results, output=False)
     if entry.approval is not None:
-        asked = await approvals.of_verification(tx, entry.approval)
-        if not asked:
-            waiting = await verifications.results_of(tx, entry.approval)
-            same = await approvals.covering(tx, [each for each in waiting if each.state is Outcome.WAITING])
-            asked = [] if same is None else [same]
-        shown["approvals"] = [each.as_json() for each in asked]
+        shown["approvals"] = [each.as_json() for each in await asked_about(tx, entry)]
     return shown
+
+
+async def asked_about(tx: Tx, entry: Entry) -> list[approvals.Approval]:
+    """What people are, or were, asked about an entry."""
+    if entry.approval is None:
+        return []
+    asked = await approvals.of_verification(tx, entry.approval)
+    if not asked:
+        waiting = await verifications.results_of(tx, entry.approval)
+        same = await approvals.covering(tx, [each for each in waiting if each.state is Outcome.WAITING])
+        asked = [] if same is None else [same]
+    return asked
 
 
 async def _over(tx: Tx, entry: Entry) -> Json:

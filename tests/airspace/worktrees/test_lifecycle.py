@@ -737,6 +737,7 @@ def test_the_command_wants_an_agent_where_one_is_meant(
     at = ["--config", str(tmp_path / "repo" / "config.json")]
     assert cli.main(["worktrees", "merge", *at]) == 2
     assert cli.main(["worktrees", "list", "A", *at]) == 2
+    assert cli.main(["worktrees", "discard", "A", "--anyway", *at]) == 2
     assert cli.main(["worktrees", "show", "NOBODY", *at]) == 1
     assert "no worktree of NOBODY" in capsys.readouterr().err
     assert cli.main(["worktrees", *at]) == 0

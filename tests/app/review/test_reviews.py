@@ -178,7 +178,10 @@ async def test_a_verdict_is_of_the_tree_that_was_tested(open_place: Open) -> Non
     verdict = (await told())[0]["AVA"]
     assert (verdict["reference"], verdict["state"], verdict["present"]) == ("v1", "passed", True)
     await apply(place, made.number, by="bob")
-    merged = await place.actions.merge("AVA", "ann")
+    assert proposal["tests_failed"]
+    with pytest.raises(Refusal, match="its tests failed \\(v2\\)"):
+        await place.actions.merge("AVA", "ann")
+    merged = await place.actions.merge("AVA", "ann", MergeOptions(anyway=True))
     assert merged["reason"].endswith("Its tests failed (v2).")
 
 

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
+from relay.airspace.advisories.rules.advisory import Advisory
+from relay.airspace.advisories.rules.grouping import Contact, Priority
+from relay.airspace.readings import Level
+from relay.app.commands.worktrees import _text
 from relay.app.worktrees import live_output
 from relay.app.worktrees.live_output import LiveOutput
 from relay.faces.landing import LandingView
+from relay.faces.worktrees import Beside, WorktreesService, stands
 from relay.model import Caller, Refusal
+from relay.store.ports import Tx
+from relay.verification.landing import journal as landings
+from relay.verification.landing.entry import EntryState
 from relay.verification.landing.service import Landings
 from tests.app.verification.place import Open, Place, policy, python
 from tests.engines import BOTH
-from tests.git.repository import commit
+from tests.git.repository import commit, git
 
 ANN = Caller("ann", "here", person=True)
 
@@ -70,6 +79,124 @@ async def test_what_nothing_tested_says_so(open_place: Open) -> None:
     await place.land("AVA")
     [landed] = (await view_of(place).state())["ended"]
     assert (landed["state"], landed["tested"], landed["results"]) == ("landed", False, [])
+
+
+@BOTH
+async def test_a_branch_is_ready_to_land_in_the_same_words_everywhere(open_place: Open) -> None:
+    place = await open_place()
+    place.have(policy("unit", python("import os, sys; sys.exit(os.path.exists('bad.py'))")))
+    service = WorktreesService(place.store, place.registry, place.actions)
+
+    async def told(agent: str) -> str:
+        """How its branch stands, which `relay worktrees` says too."""
+        state = await service.state()
+        row = next(row for row in state["worktrees"] if row["agent"] == agent)
+        how: str = row["stands"]["text"] if row["stands"] else ""
+        [line] = [line for line in _text("list", state).split("\n") if line.startswith(f"{agent}  ")]
+        assert f"  {how}; " in line if how else f"{row['branch']}  no changes" in line
+        return how
+
+    assert await told("AVA") == ""
+    await place.work("AVA", {"ava.py": "x = 1\n"})
+    await place.work("BEN", {"bad.py": "x = 1\n"})
+    assert [await told(agent) for agent in ("AVA", "BEN")] == ["ready to land"] * 2
+    place.registry.turn_trees["AVA"] = "x"
+    assert await told("AVA") == "not merged yet"
+    del place.registry.turn_trees["AVA"]
+    await place.verify("AVA")
+    assert await told("AVA") == "ready to land"
+    await place.work("AVA", {"ava.py": "x = 2\n"})
+    assert await told("AVA") == "changed since its tests passed"
+    await place.work("AVA", {"ava.py": "x = 1\n"})
+    await Landings(place.store).ask(ANN, "AVA")
+    assert await told("AVA") == "waits in the landing queue"
+
+    async def cancel(tx: Tx) -> None:
+        [entry] = await landings.open_entries(tx)
+        await landings.end(tx, entry.number, EntryState.CANCELLED, reason="")
+
+    await place.store.write(cancel)
+    assert await told("AVA") == "ready to land"
+    await place.verify("BEN")
+    assert await told("BEN") == "its tests failed"
+    await place.work("BEN", {"bad.py": "x = 2\n"})
+    assert await told("BEN") == "its tests failed, changed since"
+    await place.land("BEN")
+    assert await told("BEN") == "did not land"
+    await place.work("BEN", {"ava.py": "x = 3\n"})
+    assert (await told("AVA"), await told("BEN")) == ("collides with BEN", "collides with AVA")
+    await place.land("AVA")
+    assert (await told("AVA"), await told("BEN")) == ("", "conflicts with main")
+
+
+@BOTH
+async def test_many_branches_are_listed_by_few_readings(
+    open_place: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = await open_place("AVA", "BEN", *(f"AGENT{number}" for number in range(6)))
+    service = WorktreesService(place.store, place.registry, place.actions)
+    read = place.store.read
+
+    async def landed() -> dict[str, str]:
+        readings = 0
+
+        async def counted(work: Any) -> Any:
+            nonlocal readings
+            readings += 1
+            return await read(work)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(place.store, "read", counted)
+            rows = (await service.state())["worktrees"]
+        assert readings < len(rows) == 8
+        return {row["agent"]: row["landed"] for row in rows if row["landed"]}
+
+    assert await landed() == {}
+    at = dict[str, str]()
+    for agent in ("AVA", "BEN"):
+        await place.work(agent, {f"{agent}.py": "x = 1\n"})
+        await place.land(agent)
+        await place.look()
+        at[agent] = git(place.folder, "rev-parse", "main")
+        assert await landed() == at
+    # One with work has not landed all of it, and what is discarded later has not either.
+    await place.work("AVA", {"AVA.py": "x = 2\n"})
+    assert await landed() == {"BEN": at["BEN"]}
+    await place.actions.discard("AVA", "ann")
+    await place.look()
+    assert await landed() == {"BEN": at["BEN"]}
+
+
+def test_what_is_known_beside_a_branch_says_how_it_stands() -> None:
+    row = {"agent": "AVA", "into": "main", "collides": [], "merges": "clean", "files": 1, "undoes": []}
+    row |= {"working": False, "merging": False, "unsettled": False, "verified": None}
+    assert stands(row, Beside()) == {"kind": "ready", "text": "ready to land", "tests": False}
+    assert stands(row, Beside(main_fails="main")) == {
+        "kind": "ready",
+        "text": "ready, main fails",
+        "tests": False,
+    }
+    near = Advisory(
+        "1",
+        0.0,
+        (Priority("AVA", 0, 0.0), Priority("BEN", 0, 0.0)),
+        {("AVA", "BEN"): Contact(Level.TRAFFIC, 0.5)},
+    )
+    hit = {"agent": "CLEO", "path": "src/cart.py", "commit": "1" * 40, "did": "landed"}
+    said = {
+        "collides with BEN": stands(row, Beside((near,))),
+        "waits for an approval": stands(row, Beside(queued={"AVA": "waits for an approval"})),
+        "would undo CLEO's landed lines in cart.py": stands(row | {"undoes": [hit]}, Beside()),
+        "would bring back what CLEO took back in cart.py": stands(
+            row | {"undoes": [hit | {"did": "took back"}]}, Beside()
+        ),
+        "not merged yet": stands(row, Beside(at_work={"AVA"})),
+        # What cannot be read says of nothing that it is ready.
+        "conflicts with main": stands(row | {"merges": "conflicts"}, None),
+    }
+    assert {each["text"] for each in said.values() if each} == said.keys()
+    unread = stands(row, None)
+    assert unread is not None and unread["text"] == "not merged yet"
 
 
 async def test_what_is_printed_last_is_told_however_soon_it_follows() -> None:

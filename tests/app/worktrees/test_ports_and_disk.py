@@ -89,6 +89,7 @@ def test_a_file_with_several_names_counts_once_together(tmp_path: Path) -> None:
         actions.GiveUpMerge("AVA"),
         actions.MergeBranch("AVA"),
         actions.MergeBranch("AVA", squash=True),
+        actions.MergeBranch("AVA", squash=True, anyway=True),
         actions.DiscardWork("AVA"),
         actions.RestoreWork("AVA"),
         actions.RestoreWork("AVA", "refs/relay/kept/ava/20261128T080000Z"),

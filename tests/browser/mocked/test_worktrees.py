@@ -252,7 +252,8 @@ async def test_a_refused_merge_names_what_is_in_the_way(room: MockRoom, open_pag
     await row(page, "CLAUDE").get_by_test_id("merge").click()
     await expect(dialog.get_by_test_id("merge-now")).to_have_count(0)
     await dialog.get_by_test_id("merge-ask").click()
-    await expect(dialog.get_by_test_id("merge-refused")).to_contain_text("Not merged: git found conflicts")
+    await expect(page.get_by_test_id("toast")).to_contain_text("The room is asked about c1")
+    await expect(dialog).to_have_count(0)
 
 
 async def test_a_merge_whose_tests_fail_takes_another_click(room: MockRoom, open_page: OpenPage) -> None:
@@ -454,3 +455,8 @@ async def test_a_verdict_is_shown_as_one_of_the_files_that_were_tested(
     await page.route("**/api/landing/plan*", answer)
     await dialog.get_by_test_id("merge-land").click()
     await expect(page.get_by_test_id("plan-tests")).to_have_text("Its tests failed (v7).")
+    await page.keyboard.press("Escape")
+    await row(page, "CLAUDE").get_by_test_id("merge").click()
+    await dialog.get_by_test_id("merge-now").click()
+    await expect(dialog).to_have_count(0)
+    assert room.air.asked[-1]["anyway"] is True

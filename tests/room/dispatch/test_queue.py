@@ -334,6 +334,26 @@ async def test_a_crash_that_the_budget_lets_nobody_repeat_stays_a_crash(store: S
     assert second.body.startswith("ALPHA does not answer: budget spent: 1 of 1 turns")
 
 
+async def test_a_crash_that_an_open_circuit_lets_nobody_repeat_stays_a_crash(
+    store: Store, clock: Clock
+) -> None:
+    policy = replace(ALPHA, threshold=1)
+    await post(store, "@ALPHA work", clock())
+    await end(store, await plan_of(store, policy, clock()), CRASH, clock.move(1))
+    await post(store, "@ALPHA and this", clock())
+    assert await claim(store, policy, clock.move(1)) == Idle()
+    crashed, fresh = await all_jobs(store)
+    assert (crashed.state, crashed.error_class) == ("skipped", "crash")
+    assert crashed.error == "exit status 1, and its open circuit leaves no further try"
+    assert (fresh.error, fresh.error_class) == ("circuit open after 1 failure in a row", "circuit_open")
+    first, second = await notices(store, "skipped")
+    told = "ALPHA does not answer: exit status 1, and its open circuit leaves no further try (1 failure in a row; "
+    assert first.body.startswith(f"{told}one attempt at ") and first.body.endswith("by `/try @ALPHA`).")
+    assert second.body.startswith(
+        "ALPHA does not answer: circuit open after 1 failure in a row; one attempt at "
+    )
+
+
 async def test_cache_reads_are_counted_apart_and_spend_nothing(store: Store, clock: Clock) -> None:
     policy = replace(ALPHA, budget=Budget(tokens_per_day=1000))
     used = Outcome(text="ok", usage=UsagePart(3, 5, 0.5, cache_write_tokens=7, cache_read_tokens=1_000_000))

@@ -10,7 +10,6 @@ import "../style/views.css";
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api } from "../api_views";
 import { conflicts, conflictsProblem, loadConflicts, openConflicts, unasked } from "../state/conflicts";
-import { landingRequired } from "../state/landing";
 import { fewPaths, mergeWords } from "../state/merging";
 import { needs } from "../state/needs";
 import { conflictOf, mergeOf, overlay, show, showConflict } from "../state/view";
@@ -231,7 +230,7 @@ function Unasked({ tree }: { tree: Worktree }) {
   const under = tree.merging === true;
   const here = !tree.member;
   const canEnd = here && under && tree.own;
-  const canSettle = canEnd || (here && asks(tree) && !landingRequired.value);
+  const canSettle = canEnd || (here && asks(tree));
   const act = async (what: () => Promise<void>): Promise<void> => {
     setBusy(true);
     await what();

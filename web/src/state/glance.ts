@@ -2,10 +2,8 @@
 
 import { computed } from "@preact/signals";
 import type { Agent, Need } from "../types";
-import type { About, Verdict, Worktree } from "../worktree_types";
-import { warningsOf } from "./airspace";
-import { isOver } from "../landing/over";
-import { entryOfAgent, landing, mainFails, newest } from "./landing";
+import type { About, Standing, Verdict } from "../worktree_types";
+import { entryOfAgent, mainFails, newest } from "./landing";
 import { needs } from "./needs";
 import { requestOf } from "./permissions";
 import { agents, entryNow, streams, tasks } from "./room";
@@ -36,19 +34,6 @@ export const aboutOf = (name: string): About | null => (standing(name) && worktr
 /** What of the inbox is about an agent; undefined: nothing. */
 export const waitsFor = (name: string): Need | undefined => needs.value.find((need) => need.about.split(" and ").includes(name));
 
-export interface Standing {
-  kind: "collides" | "conflicts" | "queued" | "ready" | "changed";
-  text: string;
-  /** It is what its tests say. */
-  tests?: true;
-}
-
-/** What a verification says of work that cannot land. */
-const REFUSED: ReadonlySet<string> = new Set(["failed", "error"]);
-
-/** Can its branch land as it stands? Its agent is idle, which the room says before the worktrees are read again, and git merges it. */
-const lands = (tree: Worktree): boolean => !tree.working && !agents.value.some((agent) => agent.running && agent.name === tree.agent) && !tree.merging && !tree.unsettled && (tree.merges === "clean" || tree.merges === "joins");
-
 /** What the tests say of an agent's work; as the room tells it with its worktree, which knows whether that is what was tested. */
 export function verdictOf(name: string): Verdict | null {
   const told = worktreeFor(name)?.verified;
@@ -57,28 +42,11 @@ export function verdictOf(name: string): Verdict | null {
   return one ? { ...one, present: true, said: "" } : null;
 }
 
-/** How an agent stands to the others and to the main branch; null: it has changed nothing, or nobody knows. */
+/** How an agent stands to the others and to the main branch, as the room says it; null: it has changed nothing, or nobody knows. */
 export function standing(name: string): Standing | null {
-  const warning = warningsOf(name)[0];
-  const tree = worktreeFor(name);
-  // One advisory can be about more than two: where git names pairs, these, as in Worktrees.
-  const met = tree?.collides?.map((hit) => hit.agent) ?? [];
-  const others = met.length ? met : warning?.agents.filter((other) => other.toUpperCase() !== name.toUpperCase()) ?? [];
-  if (others.length) return { kind: "collides", text: `collides with ${others.join(", ")}` };
-  const into = tree?.into ?? "the main branch";
-  if (warning || tree?.merges === "conflicts") return { kind: "conflicts", text: `conflicts with ${into}` };
-  if (!tree || !tree.files || tree.merges === "nothing") return null;
-  const entry = entryOfAgent(name);
-  if (entry?.approvals?.some((one) => one.state === "waiting")) return { kind: "queued", text: "waits for an approval" };
-  if (entry) return { kind: "queued", text: entry.state === "testing" ? "is tested for landing" : "waits in the landing queue" };
-  if (landing.value?.put_out?.includes(name)) return { kind: "conflicts", text: "did not land" };
-  const verified = verdictOf(name);
-  if (verified && REFUSED.has(verified.state)) return { kind: "conflicts", text: `its tests failed${verified.present ? "" : ", changed since"}`, tests: true };
-  if (verified && !isOver(verified)) return { kind: "changed", text: verified.state === "waiting" ? "waits for an approval" : "is being tested", tests: true };
-  if (verified && !verified.present) return { kind: "changed", text: "changed since its tests passed", tests: true };
-  const undone = tree.undoes?.[0];
-  if (undone) return { kind: "conflicts", text: `${undone.did === "took back" ? `would bring back what ${undone.agent} took back` : `would undo ${undone.agent}'s landed lines`} in ${undone.path.split("/").pop()}` };
-  return lands(tree) ? { kind: "ready", text: mainFails.value ? `ready, ${mainFails.value.branch} fails` : "ready to land" } : { kind: "changed", text: "not merged yet" };
+  const told = worktreeFor(name)?.stands ?? null;
+  // Who begins a turn, or is asked to land, is not ready any more: the room says that before the worktrees are read again.
+  return told?.kind === "ready" && (entryOfAgent(name) || agents.value.some((agent) => agent.running && agent.name === name)) ? { ...told, kind: "changed", text: "not merged yet" } : told;
 }
 
 const IN_TROUBLE: ReadonlySet<string | undefined> = new Set(["collides", "conflicts"]);

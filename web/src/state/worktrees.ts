@@ -78,7 +78,7 @@ agents.subscribe((all) => {
   if (working !== null && now !== working) soon();
   working = now;
 });
-const MOVED: ReadonlySet<string> = new Set(["landing", "verification", "approval"]);
+const MOVED: ReadonlySet<string> = new Set(["landing", "verification", "approval", "advisory"]);
 onFrames((frames) => {
   if (frames.some((frame) => MOVED.has(frame.type))) soon();
 });

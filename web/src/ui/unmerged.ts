@@ -16,27 +16,22 @@ export async function giveUp(agent: string): Promise<void> {
   await loadWorktrees();
 }
 
-/** Opens the first conflict of an agent's work that the room asks about; false: there is none. */
-async function opened(agent: string): Promise<boolean> {
+/** Opens the first conflict of an agent's work that the room asks about, if there is one. */
+async function opened(agent: string): Promise<void> {
   await loadConflicts();
   const asked = openConflicts.value.filter((one) => one.agent === agent).pop(); // the newest is the first
   if (asked) showConflict(asked.number);
-  return asked !== undefined;
 }
 
-/**
- * A merge that conflicts is refused, and then the room asks about each place; one under way in the agent's worktree is given up for
- * that. Opens the first place. Else why not, in words.
- */
+/** The room asks about each place that conflicts; a merge under way in the agent's worktree is given up for that. Opens the first place. Else why not, in words. */
 export async function settle(tree: Worktree): Promise<string> {
   let refused = "";
   try {
-    const told = await (tree.merging ? api.abortMerge(tree.agent, true) : api.merge(tree.agent, { method: "merge", message: "", head: "", joined: "" }));
-    toast(told.reason || `${tree.branch} is merged.`);
-    if (tree.merging) await opened(tree.agent);
+    toast((await api.abortMerge(tree.agent, true)).reason ?? "");
+    await opened(tree.agent);
   } catch (problem) {
     if (!(problem instanceof ApiError)) throw problem;
-    if (!(await opened(tree.agent))) refused = [problem.message, problem.fix].filter(Boolean).join(" ");
+    refused = [problem.message, problem.fix].filter(Boolean).join(" ");
   }
   void loadWorktrees();
   return refused;

@@ -89,7 +89,9 @@ function MergeDialog({ tree, onClose, onLand }: { tree: Worktree; onClose: () =>
     setState("merging");
     setFailed(false);
     try {
-      const told = await api.merge(tree.agent, untested ? { ...choice, untested } : choice);
+      // The tests were said above the button, or to whom it was refused.
+      const anyway = untested || doubtful;
+      const told = await api.merge(tree.agent, { ...choice, ...(untested && { untested }), ...(anyway && { anyway }) });
       toast(`${told.reason || `${tree.branch} is merged.`}${told.commit ? ` (${told.commit.slice(0, 10)})` : ""}`);
       onClose();
     } catch (problem) {

@@ -29,7 +29,6 @@ from relay.airspace.worktrees.merging.proposal import (
     MergeOptions,
     MergeResult,
     MergeSource,
-    NotAccepted,
     Proposal,
     branch_history,
     unknown_person_note,
@@ -118,8 +117,7 @@ class BranchMerger:
         merged, proposal, text = await self._prepare(side, by, options)
         if options.unseen or self._settings.agent(by) is not None:
             await self._refuse_own_files(side, merged)
-        if not proposal.is_accepted(options.joined):
-            raise NotAccepted(side.agent, proposal, options.joined)
+        proposal.check(side.agent, options)
         main = merged.main
         head = await self.commit_work(side, proposal.branch, text, proposal.committer)
         parents = [main] if proposal.squash else [main, head]
@@ -213,7 +211,7 @@ class BranchMerger:
         # In the scratch: a clone of its own has its commits in objects of its own.
         git = self._scratch.git(self._main)
         if not side.snapshot.dirty and await is_ancestor(git, side.snapshot.commit, main):
-            raise NothingToMerge(side.agent, branch, into, await self.room.landed(side.agent))
+            raise NothingToMerge(side.agent, branch, into, await self.room.landed([side.agent]))
         merged = await merge_trees(git, main, side.snapshot.commit, self.room.join)
         if merged is None:
             raise Refusal(f"{branch} and {into} have no common history.", "Merge it by hand.")
@@ -231,7 +229,7 @@ class BranchMerger:
         if not changed and any(part.settled for part in merged.parts):
             raise nothing_left(side.agent, branch, into)
         if not changed:
-            raise NothingToMerge(side.agent, branch, into, await self.room.landed(side.agent))
+            raise NothingToMerge(side.agent, branch, into, await self.room.landed([side.agent]))
         hunks = await Differ().hunks(git, main, merged.tree, changed)
         if left := await left_markers(self._scratch.git(side.checkout), changed, hunks):
             raise Conflict(
@@ -300,7 +298,7 @@ class BranchMerger:
             tree=merged.tree,
             settled=merged.settled,
             warnings=await warnings_of(self.room, merged.git, merged.main, side),
-            tests=await self.room.tests_said(side.agent, side.snapshot.tree),
+            tests=await self.room.known_tests(side.agent, side.snapshot.tree),
         )
         return proposal, await self.message_of_work(side)
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from relay.airspace.worktrees.commit_message import BranchCommit
 from relay.airspace.worktrees.merging.wording import joined_words, warned
+from relay.airspace.worktrees.room import KnownTests
 from relay.config.command_line import command
 from relay.git.checkout import Checkout
 from relay.git.run import Git, name_of
@@ -40,14 +41,16 @@ class MergeOptions:
     """How somebody wants it merged. `squash`: as one commit; `text`: the message, empty = the proposed one; `head`:
     the work as it was shown, empty = as it is now; `joined`: the merged tree that they were shown and want, although
     relay joined some of its files: its id or the first digits of that; empty = none was shown; `untested`: they
-    want it although the tests fail on it; `trailers`: lines at the message's end, whatever the text is; `unseen`: no
-    person has decided on it, so what the room itself goes by is not merged."""
+    want it although the tests fail on it; `anyway`: they want it although the branch's own tests failed;
+    `trailers`: lines at the message's end, whatever the text is; `unseen`: no person has decided on it, so what the
+    room itself goes by is not merged."""
 
     squash: bool = False
     text: str = ""
     head: str = ""
     joined: str = ""
     untested: bool = False
+    anyway: bool = False
     trailers: tuple[str, ...] = ()
     unseen: bool = False
 
@@ -60,7 +63,7 @@ class Proposal:
     in for one that git does not know; empty when git knows. `decided`: a person's word that another goes first.
     `joined`: the files that relay joins and git could not; `diff`: what the merge changes in them; `tree`: the merged
     tree; `warnings`: what looks wrong in what git merged by itself, each with its path;
-    `tests`: what keeps the tests from speaking for it, in a sentence, empty: nothing;
+    `tests`: what the room's tests say of the branch;
     `settled`: the places of which somebody has said what stands there (`ConflictPart.id`)."""
 
     branch: str
@@ -81,7 +84,7 @@ class Proposal:
     tree: str = ""
     settled: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    tests: str = ""
+    tests: KnownTests = field(default_factory=KnownTests)
 
     @property
     def to_look_at(self) -> str:
@@ -89,9 +92,14 @@ class Proposal:
         joined = f" relay joined {joined_words(self.joined)}." if self.joined else ""
         return joined + (f" {warned(self.warnings)}" if self.warnings else "")
 
-    def is_accepted(self, seen: str) -> bool:
-        """Is this merge the one that somebody saw? `seen`: as of `MergeOptions.joined`."""
-        return not self.joined or (len(seen) >= LEAST_DIGITS and self.tree.startswith(seen.lower()))
+    def check(self, agent: str, options: MergeOptions) -> None:
+        """Raise Refusal where the branch's tests failed and nobody wants it anyway, or relay joins files and it is
+        not the merge that somebody saw."""
+        if self.tests.failed and not options.anyway:
+            raise FailedTests(agent, self.tests.said)
+        seen = options.joined
+        if self.joined and not (len(seen) >= LEAST_DIGITS and self.tree.startswith(seen.lower())):
+            raise NotAccepted(agent, self, seen)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -112,7 +120,8 @@ class Proposal:
             "diff": self.diff,
             "tree": self.tree,
             "warnings": list(self.warnings),
-            "tests": self.tests,
+            "tests": self.tests.said,
+            "tests_failed": self.tests.failed,
         }
 
 
@@ -146,6 +155,18 @@ class MergeOnto:
 
     proposal: Proposal
     commit: str
+
+
+class FailedTests(Refusal):
+    """The tests of the branch failed. `said`: as of `KnownTests`."""
+
+    def __init__(self, agent: str, said: str) -> None:
+        super().__init__(
+            f"Nothing is merged: {said[:1].lower()}{said[1:]}",
+            f"`/land @{agent}` tests it once more, and lands it only if that passes. To merge it all the same: "
+            f"{command(f'worktrees merge {agent} --anyway')}, or `/merge @{agent} anyway` in the room.",
+            code="tests_failed",
+        )
 
 
 class NotAccepted(Refusal):

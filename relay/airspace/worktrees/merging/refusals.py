@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from relay.airspace.worktrees.merging.wording import some_paths
@@ -43,11 +43,11 @@ class Conflict(Refusal):
 
 
 class NothingToMerge(Refusal):
-    """There is nothing of it that the main branch has not. `landing`: of what landed, since when."""
+    """There is nothing of it that the main branch has not. `landed`: as of `WorktreeRoom.landed`."""
 
-    def __init__(self, agent: str, branch: str, into: str, landing: LastLanding | None) -> None:
-        landed = f": {into} has all of it, {landing.said}" if landing is not None else ""
-        super().__init__(f"{branch} of {agent} has nothing to merge{landed}.")
+    def __init__(self, agent: str, branch: str, into: str, landed: Mapping[str, LastLanding]) -> None:
+        said = f": {into} has all of it, {landed[agent].said}" if agent in landed else ""
+        super().__init__(f"{branch} of {agent} has nothing to merge{said}.")
 
 
 def own_files_named(own: Sequence[str]) -> str:

@@ -46,6 +46,11 @@ def joined_words(files: Sequence[JoinedFile], most: int = MOST_FILES) -> str:
     return some([flat(str(file)) for file in files], most)
 
 
+def room_asked(conflicts: Sequence[str]) -> str:
+    """That people are asked about these: "The room is asked about c1, c2: `/resolve c1 1` to `5`."."""
+    return f"The room is asked about {', '.join(conflicts)}: `/resolve {conflicts[0]} 1` to `5`."
+
+
 def warned(warnings: Sequence[str]) -> str:
     """What looks wrong in what git merged by itself."""
     return f"git merged it without a conflict, and yet look at {some([flat(each) for each in warnings])}."

@@ -70,7 +70,7 @@ def merge_by_git(registry: WorktreeRegistry, verify: VerifyTree | None = None) -
             # Committed and kept by a ref: no checkout is read, and none follows.
             snapshot = Snapshot(Head(run.branch, commit), tree, commit, dirty=False)
             source = MergeSource(run.agent, main, snapshot, own=False, since=time.time())
-            options = MergeOptions(text=text, joined=seen, unseen=not taken)
+            options = MergeOptions(text=text, joined=seen, anyway=True, unseen=not taken)
             try:
                 result = await merger.merge(source, by, options)
             except OwnFiles as refusal:

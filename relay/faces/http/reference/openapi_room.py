@@ -404,7 +404,7 @@ ROOM_ROUTES = (
         body={"action": {"enum": ["first", "stop", "update"]}, "agent": _SAYING, **_WHO},
         required=("action", "agent"),
     ),
-    RoomRoute("GET", "/api/worktrees", "The agents' worktrees."),
+    RoomRoute("GET", "/api/worktrees", "The worktrees; `stands`: is one `ready` to land, or why not."),
     RoomRoute("GET", "/api/worktrees/{agent}/diff", "What one holds.", {"path": _TEXT}),
     RoomRoute(
         "GET",
@@ -420,7 +420,8 @@ ROOM_ROUTES = (
             "method": {"enum": ["merge", "squash", None]},
             "message": _MAYBE,
             "head": _MAYBE,
-            **_WHO,
+            **dict.fromkeys(("untested", "anyway"), _FLAG),
+            **{"joined": _MAYBE, **_WHO},
         },
     ),
     RoomRoute("POST", "/api/worktrees/{agent}/discard", "Discard its work; git keeps it.", body=_WHO),

@@ -65,11 +65,12 @@ class WorktreeRoutes:
         return await self._act(lambda actions: actions.propose(agent, by, options))
 
     async def merge(self, request: web.Request) -> web.Response:
-        agent, by, body = await self._order(request, "method", "message", "head", "joined", "untested")
+        fields = ("method", "message", "head", "joined", "untested", "anyway")
+        agent, by, body = await self._order(request, *fields)
         text, head, joined = (body.maybe_text(field) or "" for field in ("message", "head", "joined"))
-        untested = "untested" in body and body.flag("untested")
+        untested, anyway = (field in body and body.flag(field) for field in ("untested", "anyway"))
         squash = is_squash(body.maybe_text("method"))
-        return await self._ordered(MergeBranch(agent, squash, text, head, joined, untested), by)
+        return await self._ordered(MergeBranch(agent, squash, text, head, joined, untested, anyway), by)
 
     async def discard(self, request: web.Request) -> web.Response:
         agent, by, _ = await self._order(request)

@@ -60,11 +60,13 @@ def _of_one(make: Callable[[str], Action]) -> Callable[[str, Sequence[str]], Act
 
 def merge(rest: str, agents: Sequence[str]) -> Action:
     """Raises WrongArguments."""
-    words = rest.split()
-    squash = len(words) > 1 and words[-1].lower().rstrip(".!") == "squash"
-    merged = _of_one(actions.MergeBranch)(" ".join(words[:-1] if squash else words), agents)
+    words, how = rest.split(), set[str]()
+    while len(words) > 1 and (last := words[-1].lower().rstrip(".!")) in ("squash", "anyway"):
+        how.add(last)
+        words.pop()
+    merged = _of_one(actions.MergeBranch)(" ".join(words), agents)
     assert isinstance(merged, actions.MergeBranch)
-    return replace(merged, squash=squash)
+    return replace(merged, squash="squash" in how, anyway="anyway" in how)
 
 
 def restore(rest: str, agents: Sequence[str]) -> Action:
@@ -104,8 +106,9 @@ COMMANDS = (
     ),
     Command("/setup @AGENT...", "run the setup of these agents' worktrees again", "/setup @CODEX", set_up),
     Command(
-        "/merge @AGENT [squash]",
-        "merge an agent's branch into the main branch at once, without the landing queue; `squash`: as one commit",
+        "/merge @AGENT [squash] [anyway]",
+        "merge an agent's branch into the main branch at once, without the landing queue; `squash`: as one commit; "
+        "`anyway`: although its tests failed",
         "/merge @CODEX squash",
         merge,
     ),
@@ -124,7 +127,7 @@ COMMANDS = (
     Command(
         "/abort @AGENT [settle]",
         "give up the merge of the main branch that relay began in an agent's worktree; its files are kept; `settle`: "
-        "then decide in the room what is to stand",
+        "then, or where none is under way, decide in the room what is to stand",
         "/abort @CODEX settle",
         abort,
     ),
