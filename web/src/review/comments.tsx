@@ -90,9 +90,10 @@ export function DraftCard({ draft, focus, onGrow }: { draft: Draft; focus: boole
     event.preventDefault();
     event.stopPropagation();
     // The field goes: the focus stays on its line, from where the keys lead on.
-    const plus = field.current?.closest(".rv-file")?.querySelector<HTMLElement>(`.rv-plus[data-side="${draft.side}"][data-line="${draft.last}"]`);
+    const file = field.current?.closest(".rv-file");
     done();
-    plus?.focus();
+    // Without its draft the line is drawn anew.
+    requestAnimationFrame(() => file?.querySelector<HTMLElement>(`.rv-plus[data-side="${draft.side}"][data-line="${draft.last}"]`)?.focus());
   };
   const name = `draft-${draft.id}`;
   return (
