@@ -410,7 +410,8 @@ def _merges(worktree: dict[str, Any]) -> str:
     ]
     parts += [f"{_undoes(hit)} (commit {hit['commit'][:9]})" for hit in worktree.get("undoes", ())]
     if (verdict := worktree.get("verified")) and verdict["said"]:
-        parts.append(verdict["said"].rstrip("."))
+        said = verdict["said"].rstrip(".")
+        parts.append(said[:1].lower() + said[1:])
     elif verdict and verdict["present"] and verdict["state"] == "passed":
         parts.append(f"its tests passed ({verdict['reference']})")
     if worktree["untried"]:
