@@ -226,9 +226,11 @@ async def _here(settings: Settings) -> AsyncIterator[WorktreesService]:
     from relay.app.wiring.schema import SCHEMAS
     from relay.app.wiring.worktree_room import StoredWorktreeRoom
     from relay.base.case_folding import folds_case
+    from relay.config.settings import LiveSettings
     from relay.coordination.writes.fencing import LockCheck
     from relay.faces.worktrees import WorktreesService
     from relay.store.open import opened_store
+    from relay.verification.policy_list import Policies
 
     async with opened_store(settings, SCHEMAS) as store:
         with tempfile.TemporaryDirectory(prefix="relay-worktrees-") as made:
@@ -240,7 +242,8 @@ async def _here(settings: Settings) -> AsyncIterator[WorktreesService]:
                 await registry.open()
                 await registry.refresh()
                 registry.merge_trials.others = await read_others(store, settings.member)
-                yield WorktreesService(store, registry, WorktreeActions(registry, BranchUpdates(registry)))
+                actions = WorktreeActions(registry, BranchUpdates(registry))
+                yield WorktreesService(store, registry, actions, Policies(store, LiveSettings(settings)))
             finally:
                 await tools.close()
 
