@@ -212,10 +212,19 @@ def stands(row: Mapping[str, Any], beside: Beside | None) -> dict[str, Any] | No
     others = [hit["agent"] for hit in row["collides"]]
     if not others and warning is not None:
         others = [other for other in warning.part if other.upper() != name.upper()]
+    first, before = None if warning is None else warning.decided, ""
+    if warning is not None and first is not None and first.agent.upper() == name.upper():
+        # A person said that it goes first: the others steer for it, and it lands as if they were not there.
+        behind = [other for other in others if first.agent in warning.roles.ahead.get(other, ())]
+        before = f", before {', '.join(behind)}" if behind else ""
+        others = [other for other in others if other not in behind]
+    met = f"collides with {', '.join(others)}" if others else ""
+    if others and first is not None and first.agent in others:
+        met += f": {first.agent} goes first"
+    if row["merges"] == "conflicts" or (warning is not None and not others and not before):
+        return told("conflicts", f"conflicts with {into}{met and ', '}{met}")
     if others:
-        return told("collides", f"collides with {', '.join(others)}")
-    if warning is not None or row["merges"] == "conflicts":
-        return told("conflicts", f"conflicts with {into}")
+        return told("collides", met)
     if not row["files"] or row["merges"] == "nothing":
         return None
     if name in known.queued:
@@ -238,8 +247,8 @@ def stands(row: Mapping[str, Any], beside: Beside | None) -> dict[str, Any] | No
         return told("conflicts", f"would {did} in {PurePosixPath(hit['path']).name}")
     busy = row["working"] or name in known.at_work or row["merging"] or row["unsettled"]
     if beside is None or busy or row["merges"] not in ("clean", "joins"):
-        return told("changed", "not merged yet")
-    return told("ready", f"ready, {known.main_fails} fails" if known.main_fails else "ready to land")
+        return told("changed", f"not merged yet{before}")
+    return told("ready", f"ready, {known.main_fails} fails" if known.main_fails else f"ready to land{before}")
 
 
 async def put_out(tx: Tx) -> list[Entry]:

@@ -139,7 +139,7 @@ async def _edited(settings: Settings, args: argparse.Namespace) -> dict[str, Any
     proposal = await _do(settings, args, preview=True)
     if not proposal.get("success", True):
         return proposal
-    if proposal["tests_failed"] and not args.anyway:
+    if proposal.get("tests_failed") and not args.anyway:
         from relay.airspace.worktrees.merging.proposal import FailedTests
 
         raise FailedTests(args.agent, proposal["tests"])  # before a message is written for nothing
@@ -410,7 +410,8 @@ def _merges(worktree: dict[str, Any]) -> str:
     ]
     parts += [f"{_undoes(hit)} (commit {hit['commit'][:9]})" for hit in worktree.get("undoes", ())]
     if (verdict := worktree.get("verified")) and verdict["said"]:
-        parts.append(verdict["said"].rstrip("."))
+        said = verdict["said"].rstrip(".")
+        parts.append(said[:1].lower() + said[1:])
     elif verdict and verdict["present"] and verdict["state"] == "passed":
         parts.append(f"its tests passed ({verdict['reference']})")
     if worktree["untried"]:

@@ -4,9 +4,7 @@ Invariants:
 - the event `worktree.changed` and what the room says of it are one transaction. A database that cannot take them now
   is waited for, a while; the change itself is in git already and is not undone for it;
 - what a branch changes and somebody else has locked is not merged. A merge writes the branch for its agent: the
-  agent's own locks, in any session, are no hindrance, nor are those of the person who merges;
-- a merge's message has only words of the time in which the work was made; an answer that changed no file says nothing
-  of it.
+  agent's own locks, in any session, are no hindrance, nor are those of the person who merges.
 """
 
 from __future__ import annotations
@@ -14,15 +12,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import structlog
 
-from relay.airspace.advisories import table
 from relay.airspace.pair_facts import SemanticConflict
-from relay.airspace.worktrees.commit_message import Asked, WorkSummary, asked_of, by_weight
+from relay.airspace.worktrees.commit_message import Asked, WorkSummary
 from relay.airspace.worktrees.lifecycle import (
     CHANGED,
     DISCARDED,
@@ -39,11 +35,10 @@ from relay.airspace.worktrees.room import (
     WantedMerge,
     WorktreeRoom,
 )
+from relay.app.tasks import work_requests
 from relay.app.wiring.conflicts.asking import ask_about
 from relay.app.wiring.merge_tools import MergeTools
-from relay.base.durations import parse_iso
 from relay.config.merge import JOIN, MergeStrategy
-from relay.coordination.tasks import claims
 from relay.coordination.writes.fencing import LockCheck
 from relay.coordination.writes.lock_guard import caller_of
 from relay.faces.blamed_file import known_of
@@ -55,12 +50,10 @@ from relay.log.commit_trailers import commit_trailers
 from relay.log.events import Event, Lane, NewEvent
 from relay.merge.blame import Known, behind_lines, blame
 from relay.merge.resolution import journal
-from relay.model import LOCKED, Kind, Message
+from relay.model import LOCKED
 from relay.model.ports import Voice
-from relay.room.dispatch.view_queries import task_in_short
 from relay.room.journal import ledger
 from relay.store.ports import Store, StoreBusy, StoreError, Tx
-from relay.timeline.projection import CHANGED as FILES_CHANGED
 from relay.timeline.projection import last_tree
 from relay.verification import present
 
@@ -68,10 +61,8 @@ log = structlog.get_logger(__name__)
 _TOLD = "worktrees_trouble"
 #: Seconds between attempts: a database that is locked for longer is not waited for.
 WAITS_S = (0.1, 0.5, 2.0, 5.0)
-#: Answers and tasks that are looked at, the work of many days; and events of files of each turn's lane.
-_MOST, _MOST_CHANGES = 200, 500
-#: Seconds by which a file's time may be before that of the turn which wrote it: git keeps whole seconds.
-_COARSE_S = 2.0
+#: Open questions that are looked at.
+_MOST = 200
 
 
 class Desk(Protocol):
@@ -228,7 +219,7 @@ class StoredWorktreeRoom(WorktreeRoom):
         """Empty where the database cannot be read: the message is then made of what git knows."""
 
         async def work(tx: Tx) -> WorkSummary:
-            return await _summary(tx, agent, since - _COARSE_S, paths)
+            return await work_requests.summary(tx, agent, since, paths)
 
         try:
             return await self._store.read(work)
@@ -239,7 +230,9 @@ class StoredWorktreeRoom(WorktreeRoom):
         """Empty also where the database cannot be read."""
 
         async def work(tx: Tx) -> dict[str, Asked]:
-            found = {agent: await _subject(tx, agent, *branch) for agent, branch in branches.items()}
+            found = {
+                agent: await work_requests.subject(tx, agent, *branch) for agent, branch in branches.items()
+            }
             return {agent: asked for agent, asked in found.items() if asked is not None}
 
         try:
@@ -346,92 +339,3 @@ async def _landed(tx: Tx, agents: Sequence[str]) -> dict[str, LastLanding]:
             into = told.get("into", "main")
             found[told["agent"]] = LastLanding(told["commit"], event.at, told["by"], into, squash, files)
     return found
-
-
-async def _subject(tx: Tx, agent: str, since: float, paths: Collection[str]) -> Asked | None:
-    taken = await claims.taken_since(tx, agent, since - _COARSE_S, limit=_MOST)
-    asked = list[Asked]()
-    for answer in reversed(await ledger.answers_since(tx, agent, since - _COARSE_S, limit=_MOST)):
-        if "worktree" in answer.meta and (turn := await _turn(tx, answer)).concerns(paths):
-            asked += reversed(_asked_in(agent, turn, taken))
-            # No older one can name it.
-            if any(each.title and not each.is_review for each in asked):
-                break
-    return next(iter(by_weight(asked)), None)
-
-
-@dataclass(frozen=True, slots=True)
-class _Turn:
-    """A turn that changed files. `asked`: what it was asked, the first one first; `began`, `ended`: Unix seconds;
-    `paths`: what it changed, None = not known."""
-
-    answer: Message
-    asked: Sequence[Message]
-    began: float
-    ended: float
-    paths: frozenset[str] | None = None
-
-    def concerns(self, paths: Collection[str] | None) -> bool:
-        """Has it changed one of these, as far as that is known?"""
-        return self.paths is None or paths is None or not self.paths.isdisjoint(paths)
-
-
-async def _summary(tx: Tx, agent: str, since: float, paths: Collection[str] | None) -> WorkSummary:
-    """`since`, `paths`: as of `WorktreeRoom.summary`."""
-    taken = await claims.taken_since(tx, agent, since, limit=_MOST)
-    answers = await ledger.answers_since(tx, agent, since, limit=_MOST)
-    turns = [await _turn(tx, answer) for answer in answers if "worktree" in answer.meta]
-    turns = [turn for turn in turns if turn.concerns(paths)]
-    asked = [each for turn in turns for each in _asked_in(agent, turn, taken)]
-    # Each once, where it was asked last: what was asked for again is the newest.
-    last = {each.text: each for each in asked}
-    requests = [each for each in dict.fromkeys(asked) if last[each.text] == each]
-    advisories = (await table.load_state(tx)).advisories.values()
-    decided = next((words for advisory in advisories if (words := advisory.decided_against(agent))), "")
-    answer = turns[-1].answer.body if turns else ""
-    tasks = tuple(
-        text
-        for text, took, done_at in taken
-        # Of an attached session nobody knows the turns.
-        if not any(each.job for each in answers)
-        or any((took or 0.0) <= turn.ended and turn.began <= (done_at or turn.ended) for turn in turns)
-    )
-    return WorkSummary(tasks, tuple(requests), answer, decided)
-
-
-def _asked_in(
-    agent: str, turn: _Turn, taken: Sequence[tuple[str, float | None, float | None]]
-) -> list[Asked]:
-    """What a turn was asked, what weighs most last. `taken`: as of `claims.taken_since`."""
-    people = [message for message in turn.asked if message.kind == Kind.HUMAN]
-    number = people[-1].number if people else 0
-    # A task that the agent took or completed meanwhile says it better than "take the next task".
-    done = {text for text, *at in taken if any(each and turn.began <= each <= turn.ended for each in at)}
-    if len(done) == 1:
-        return [Asked(done.pop(), number)]
-    # Of several that one turn was asked at once, the first is what it began with.
-    return [Asked(asked_of(agent, task_in_short(each.body)), each.number) for each in reversed(people)]
-
-
-async def _turn(tx: Tx, answer: Message) -> _Turn:
-    """The turn that an answer ended; where the log does not say more, with the message that it answers alone."""
-    at = parse_iso(answer.ts)
-    row = await tx.one(ledger.Q.event_of_message, id=answer.id)
-    event = await events.get(tx, row["event_id"]) if row else None
-    ended = await events.get(tx, event.parents[0]) if event is not None and event.parents else None
-    began = await events.get(tx, ended.inputs["turn"]) if ended and ended.type == ledger.TURN_ENDED else None
-    if ended is None or began is None:
-        ids = [answer.in_reply_to] if answer.in_reply_to else []
-        return _Turn(answer, await _messages(tx, ids), at, at)
-    lane = Lane(ended.session, ended.lane)
-    changes = await events.of_lane(tx, lane, FILES_CHANGED, limit=_MOST_CHANGES)
-    known = len(changes) < _MOST_CHANGES or changes[-1].seq < began.seq
-    paths = {path for each in changes if began.seq < each.seq < ended.seq for path in each.file_touches or ()}
-    asked = await _messages(tx, began.inputs["messages"])
-    found = frozenset(paths) if known and paths else None
-    return _Turn(answer, asked, parse_iso(began.at), at, found)
-
-
-async def _messages(tx: Tx, ids: Sequence[str]) -> list[Message]:
-    found = [await ledger.message(tx, id) for id in ids]
-    return [message for message in found if message is not None]

@@ -182,9 +182,18 @@ def test_what_is_known_beside_a_branch_says_how_it_stands() -> None:
         (Priority("AVA", 0, 0.0), Priority("BEN", 0, 0.0)),
         {("AVA", "BEN"): Contact(Level.TRAFFIC, 0.5)},
     )
+    meets = Contact(Level.RESOLUTION, 0.9)
+    decided = Advisory(
+        "2", 0.0, (Priority("AVA", 0, 0.0, by="ann"), Priority("BEN", 0, 0.0)), {("AVA", "BEN"): meets}
+    )
     hit = {"agent": "CLEO", "path": "src/cart.py", "commit": "1" * 40, "did": "landed"}
     said = {
         "collides with BEN": stands(row, Beside((near,))),
+        "conflicts with main, collides with BEN": stands(row | {"merges": "conflicts"}, Beside((near,))),
+        # What a person decided: the one goes first, the other gives way.
+        "ready to land, before BEN": stands(row, Beside((decided,))),
+        "not merged yet, before BEN": stands(row, Beside((decided,), at_work={"AVA"})),
+        "collides with AVA: AVA goes first": stands(row | {"agent": "BEN"}, Beside((decided,))),
         "waits for an approval": stands(row, Beside(queued={"AVA": "waits for an approval"})),
         "would undo CLEO's landed lines in cart.py": stands(row | {"undoes": [hit]}, Beside()),
         "would bring back what CLEO took back in cart.py": stands(

@@ -14,9 +14,19 @@ from relay.airspace.worktrees.commit_message import (
     proposed_message,
     work_message,
 )
+from relay.airspace.worktrees.lifecycle import (
+    CHANGED,
+    DISCARDED,
+    MERGED,
+    RESTORED,
+    TAKEN_BACK,
+    WorktreeChange,
+)
 from relay.app.wiring.worktree_room import StoredWorktreeRoom
+from relay.base.durations import iso
 from relay.coordination.writes.fencing import LockCheck
-from relay.log.events import Lane
+from relay.log import events
+from relay.log.events import Lane, NewEvent
 from relay.model import Kind
 from relay.room.journal import ledger
 from relay.store.ports import Queries, Tx
@@ -71,6 +81,28 @@ async def test_it_is_of_the_time_and_the_hands_of_the_work(tmp_path: Path) -> No
         assert {agent: asked.as_json() for agent, asked in about.items()} == {
             "AVA": {"number": 7, "text": "And test it"}
         }
+        # A restart, or a merge of main, made its files younger than the turns that wrote them.
+        later = {"AVA": (T0 + 1000, ["a.py"])}
+        assert (await room.subjects(later))["AVA"].message == 7
+        assert len((await room.summary("AVA", T0 + 1000, ["a.py"])).requests) == 3
+
+        async def happens(change: str, at: float, commit: str, **more: str) -> None:
+            told = WorktreeChange(change, "AVA", "relay/ava", "ann", commit=commit, details=more)
+            new = NewEvent(CHANGED, Lane("room", "w"), outputs=told.as_json(), at=iso(at))
+            await store.write(lambda tx: events.append(tx, new))
+
+        # What it was asked before its work was merged or discarded is not in its branch.
+        await happens(MERGED, T0 + 12, "c1")
+        assert [each.message for each in (await room.summary("AVA", T0 + 1000, ["a.py"])).requests] == [7]
+        await happens(MERGED, T0 + 30, "c2")
+        assert await room.subjects(later) == {}
+        # What was taken back is.
+        await happens(TAKEN_BACK, T0 + 40, "c3", merge="c2")
+        assert (await room.subjects(later))["AVA"].message == 7
+        await happens(DISCARDED, T0 + 50, "c4")
+        assert await room.subjects(later) == {}
+        await happens(RESTORED, T0 + 60, "c5")
+        assert (await room.subjects(later))["AVA"].message == 7
     finally:
         await store.close()
 
