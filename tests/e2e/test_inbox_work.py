@@ -343,7 +343,7 @@ async def test_a_collision_is_decided_once(open_room: Open) -> None:
 
     await eventually(merged, f"{late}'s work is in main")
     other = decided["steer"][0]
-    own = {f"stop-{other}", f"update-{other}", "later"}
+    own = {f"settle-{other}", f"stop-{other}", f"update-{other}", "later"}
 
     async def asks_anew() -> Json | None:
         found = [need for need in (await needs(room)).values() if need["about"] == other]
