@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from relay.airspace.advisories import table
 from relay.airspace.worktrees.commit_message import Asked, WorkSummary, asked_of, by_weight
 from relay.airspace.worktrees.lifecycle import CHANGED, DISCARDED, MERGED, RESTORED, TAKEN_BACK
+from relay.airspace.worktrees.merging.takebacks import taken_merge
 from relay.base.durations import parse_iso
 from relay.coordination.tasks import claims
 from relay.log import events
@@ -44,7 +45,7 @@ async def _last_gone(tx: Tx, agent: str) -> float:
         if told["change"] in (MERGED, DISCARDED):
             left.append((told["commit"] if told["change"] == MERGED else DISCARDED, parse_iso(event.at)))
         elif told["change"] in (TAKEN_BACK, RESTORED):
-            back = told.get("merge") if told["change"] == TAKEN_BACK else DISCARDED
+            back = taken_merge(told) if told["change"] == TAKEN_BACK else DISCARDED
             left = [each for each in left if each[0] != back]
     return left[-1][1] if left else 0.0
 
