@@ -242,6 +242,19 @@ async def test_the_queue_shows_what_is_tested_and_why_one_is_put_out(place: Plac
     # Only the newest of an agent can be asked for again.
     await expect(page.get_by_test_id("land-again")).to_have_count(0)
     assert "fine = 1" in git(place.room.folder, "show", "main:src/ben.py")
+    # What landed is taken back from here, after a question, and says so from then on.
+    ava = card(page, "ended-card", "AVA")
+    await ava.get_by_test_id("take-back").click()
+    asked = page.get_by_test_id("take-back-dialog")
+    await expect(asked).to_contain_text("Take back what AVA landed?")
+    await look(page, "landing-take-back")
+    await asked.get_by_test_id("take-back-now").press("Enter")
+    await expect(ava.get_by_test_id("entry-taken-back")).to_contain_text("taken back by ann")
+    await expect(ava.locator("header")).to_contain_text("taken back")
+    await expect(ava.get_by_test_id("take-back")).to_have_count(0)
+    await expect(again.get_by_test_id("take-back")).to_have_count(1)
+    assert git(place.room.folder, "ls-tree", "--name-only", "main", "src/ava.py") == ""
+    await look(page, "landing-taken-back", whole=BODY)
 
 
 async def _mended(place: Place) -> bool:

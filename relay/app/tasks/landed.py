@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from relay.airspace.worktrees.lifecycle import CHANGED, DISCARDED, FORWARDED, MERGED, RESTORED, TAKEN_BACK
+from relay.airspace.worktrees.lifecycle import CHANGED, DISCARDED, FORWARDED, MERGED, RESTORED
+from relay.airspace.worktrees.merging.takebacks import taken_merge
 from relay.base.durations import parse_iso
 from relay.log import events
 from relay.log.encoding import dumps
@@ -77,6 +78,6 @@ def _merge(changes: Sequence[Event], agent: str, since: float) -> tuple[Landing 
             there = False  # it had nothing of its own any more
         elif told["change"] == MERGED and not gone:
             merge = merge or Landing(told["commit"], parse_iso(event.at))
-        elif told["change"] == TAKEN_BACK and merge is not None and told.get("merge") == merge.commit:
+        elif merge is not None and taken_merge(told) == merge.commit:
             merge, there = None, True
     return merge, there and merge is None

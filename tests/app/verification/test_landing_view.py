@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -11,9 +13,10 @@ from relay.airspace.advisories.rules.advisory import Advisory
 from relay.airspace.advisories.rules.grouping import Contact, Priority
 from relay.airspace.readings import Level
 from relay.app.commands.worktrees import _text
+from relay.app.verification.commands.land_command import _show
 from relay.app.worktrees import live_output
 from relay.app.worktrees.live_output import LiveOutput
-from relay.faces.landing import LandingView
+from relay.faces.landing import LandingView, said
 from relay.faces.worktrees import Beside, WorktreesService, stands
 from relay.model import Caller, Refusal
 from relay.store.ports import Tx
@@ -79,6 +82,40 @@ async def test_what_nothing_tested_says_so(open_place: Open) -> None:
     await place.land("AVA")
     [landed] = (await view_of(place).state())["ended"]
     assert (landed["state"], landed["tested"], landed["results"]) == ("landed", False, [])
+
+
+@BOTH
+async def test_what_was_taken_back_is_said_of_what_landed(
+    open_place: Open, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = await open_place()
+    await place.work("AVA", {"ava.py": "x = 1\n"})
+    await place.work("BEN", {"ben.py": "x = 1\n"})
+    ava, ben = await place.land("AVA", "BEN")
+    assert ava.landed_as and ben.landed_as
+    shown = argparse.Namespace(json=False)
+    assert await _show(place.store, shown) == 0
+    assert "taken back" not in capsys.readouterr().out
+    await place.actions.take_back("AVA", "ann", ava.landed_as[:9])
+    ended = {one["agent"]: one["taken_back"] for one in (await view_of(place).state())["ended"]}
+    assert (ended["AVA"]["by"], ended["BEN"]) == ("ann", None)
+    room = await place.store.read(said)
+    assert f"- AVA landed as {ava.landed_as[:9]} (v1), taken back by ann, " in room
+    assert f"- BEN landed as {ben.landed_as[:9]} (v1)\n" in f"{room}\n"
+    assert await _show(place.store, shown) == 0
+    told = capsys.readouterr().out.split("\n")
+    assert [("; taken back by ann, " in line) for line in told if line] == [
+        line.startswith("AVA") for line in told if line
+    ]
+    assert await _show(place.store, argparse.Namespace(json=True)) == 0
+    landed = {one["agent"]: one for one in json.loads(capsys.readouterr().out)["landed"]}
+    assert landed["BEN"] == {"agent": "BEN", "commit": ben.landed_as}
+    assert landed["AVA"]["taken_back"]["by"] == "ann"
+    # Landed anew, it is there by another merge.
+    await place.look()
+    [again] = await place.land("AVA")
+    backs = {one["commit"]: one["taken_back"] for one in (await view_of(place).state())["ended"]}
+    assert backs[again.landed_as] is None and backs[ava.landed_as]["by"] == "ann"
 
 
 @BOTH
