@@ -20,6 +20,7 @@ from relay.airspace.readings import Level
 from relay.airspace.worktrees.actions import WorktreeActions
 from relay.airspace.worktrees.lifecycle import CHANGED, DISCARDED, MERGED
 from relay.airspace.worktrees.merging.proposal import MergeOptions
+from relay.airspace.worktrees.merging.wording import stuck
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.view import difference, missing, rows
 from relay.airspace.worktrees.watcher import WorktreeWatcher
@@ -236,6 +237,9 @@ def stands(row: Mapping[str, Any], beside: Beside | None) -> dict[str, Any] | No
     others = [hit["agent"] for hit in row["collides"]]
     if not others and warning is not None:
         others = [other for other in warning.part if other.upper() != name.upper()]
+    blocked = stuck(into, is_outdated=bool(row.get("outdated")))
+    if row.get("outdated"):
+        return told("conflicts", blocked)
     first, before = None if warning is None else warning.decided, ""
     if warning is not None and first is not None and first.agent.upper() == name.upper():
         # A person said that it goes first: the others steer for it, and it lands as if they were not there.
@@ -246,7 +250,7 @@ def stands(row: Mapping[str, Any], beside: Beside | None) -> dict[str, Any] | No
     if others and first is not None and first.agent in others:
         met += f": {first.agent} goes first"
     if row["merges"] == "conflicts" or (warning is not None and not others and not before):
-        return told("conflicts", f"conflicts with {into}{met and ', '}{met}")
+        return told("conflicts", f"{blocked}{met and ', '}{met}")
     if others:
         return told("collides", met)
     if not row["files"] or row["merges"] == "nothing":

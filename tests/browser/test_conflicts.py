@@ -149,6 +149,13 @@ async def test_a_person_compares_edits_and_sends(collided: Outside, come: Come) 
     await text.press("Control+Enter")
     await expect(view).to_have_attribute("data-state", "resolved")
     await expect(page.get_by_test_id("conflict-state")).to_contain_text("what ann wrote stands")
+    # The next digit is not for it: what is decided is overruled by its buttons alone.
+    await page.get_by_test_id("conflicts-count").click()
+    await page.keyboard.press("2")
+    await page.get_by_test_id("conflict-go-on").click()
+    await expect(view).to_have_attribute("data-conflict", "c2")
+    await page.go_back()
+    await expect(page.get_by_test_id("conflict-state")).to_contain_text("what ann wrote stands")
     await shot(page, "conflict-settled-1280-light")
     # Closed at every door: the list, the command line, the room.
     [two, one] = await collided.get("/api/conflicts")
