@@ -150,7 +150,9 @@ async def places(page: Page) -> list[str]:
 async def test_no_card_moves_while_a_person_is_in_the_list(chromium: Browser, tmp_path: Path) -> None:
     folder = tmp_path / "room"
     folder.mkdir()
-    (folder / "asks.yaml").write_text(f"- match: Count the carts\n  say: I did.\n{ASKS}")
+    (folder / "asks.yaml").write_text(
+        f"- match: Count the carts\n  say: I did.\n- match: look around\n  delay_s: 600\n{ASKS}"
+    )
     agents = [agent(name, "asks.yaml") for name in ("AVA", "BEN", "CLEO", "DAN")]
     agents.append(speaker(str(tmp_path), "permit", FAKE_KIND="execute"))
     async with room(folder, settings(*agents)) as house:
@@ -243,6 +245,19 @@ async def test_no_card_moves_while_a_person_is_in_the_list(chromium: Browser, tm
         await expect(cards.first).to_be_visible()
         wide = "(all) => new Set(all.map((one) => Math.round(one.getBoundingClientRect().width))).size"
         assert await page.locator(".needs > li > article").evaluate_all(wide) == 1
+
+        # It stays while its agent works on something else, and the board says the same.
+        other = await house.post("@AVA look around")
+        busy = f"AVA is at work on m{other['number']}. Is it done?"
+        await expect(need(ann, "answered")).to_contain_text(busy)
+        await shot(page, "needs-busy-1400-light")
+        await ann.go("board")
+        await expect(page.locator('[data-task="1"]')).to_contain_text(
+            re.compile(r"AVA has answered \(m\d+\): is it done")
+        )
+        await house.post("/cancel @AVA")
+        await ann.go("needs")
+        await expect(need(ann, "answered")).not_to_contain_text("at work")
 
         # A pointer that only rests on the list, as after a change of the view by keyboard, holds nothing.
         await need(ann, "answered").hover()

@@ -106,6 +106,7 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
     )
     assert names(done) == ["again", "done", "later"]
     assert done["text"] in (await room.relay("inbox")).out
+    assert re.search(r"^BEN .*; its tests failed \(v\d+\)", (await room.relay("worktrees")).out, re.M)
     # Given again, its agent hears why. It changes nothing: the branch fails as before, and that is said as before.
     assert (await act(room, "answered:t1", "again"))["success"]
     told = next(one for one in await room.entries() if one["body"].startswith("@BEN t1: break it\n\n"))
@@ -114,11 +115,17 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
     answer = await room.reply_to(told["id"], "BEN")
     said = rf"BEN has answered t1 .*\(m{answer['number']}\).*; its tests failed \({why[1]}\)\. Is it done"
     assert names(await says(room, "answered:t1", said)) == ["again", "done", "later"]
-    # While its agent is at work again, nobody is asked whether it is done.
-    await room.post("@BEN look around")
-    await goes(room, "answered:t1")
+    # While its agent works on something else, the question stays, and says so.
+    other = await room.post("@BEN look around")
+    said = (
+        rf"BEN has answered t1 .*\(m{answer['number']}\).* BEN is at work on m{other['number']}\. Is it done"
+    )
+    busy = await says(room, "answered:t1", said)
+    assert names(busy) == ["again", "done", "later"]
+    asks = [{"ref": "t1", "says": f"BEN has answered (m{answer['number']}): is it done?"}]
+    assert (busy["tasks"], busy["news"]) == (asks, f"answered:t1:m{answer['number']}")
     await room.post("/cancel @BEN")
-    await comes(room, "answered")
+    await says(room, "answered:t1", r"(?!.*at work)")
     # No verdict speaks of a branch whose work was discarded, and it did not land either.
     await room.post("/discard @BEN")
     gone = await says(room, "answered:t1", r".*; its branch has no changes now\. Is it done")
@@ -146,6 +153,7 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
         r"Its branch did not land.*\. BEN has answered t1 “break it” \(m\d+\): “done”\. Is it done",
     )
     assert (out["about"], names(out)) == ("BEN", ["again", "land", "done", "later"])
+    assert out["tasks"] == asks
     assert "answered:t1" not in await needs(room)
     by_hand.write_text("by hand\n")
     changed = await says(room, out["id"], r".*“done”; its tests failed \(v\d+\)\. Is it done")

@@ -10,9 +10,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from relay.airspace.advisories import wording
-from relay.airspace.advisories.rules.advisory import Advisory, Steering
+from relay.airspace.advisories.rules.advisory import Advisory, Choice, Steering
 from relay.app.needs.need import Kind, Need, NeedAction, gives_up, later, settles
 from relay.app.needs.words import MOST_LABEL, named, prose, sentence, short, unmarked
 from relay.base.durations import clock_time, parse_iso, rough_duration
@@ -42,31 +43,43 @@ MOST_QUOTED = 30
 _ADDRESSED = re.compile(r"^(?:@[\w-]+[,:]?\s+)+")
 
 
-async def collisions(
-    tx: Tx,
-    agents: Iterable[str],
-    advisories: Iterable[Advisory],
-    told: Collection[str],
-    here: Collection[str],
-) -> list[Need]:
-    """Open advisories about which a person can decide something, and has not. `told`: agents of which another need
-    says that they are set back; `here`: those whose worktree is here."""
+class Asking(NamedTuple):
+    """An open advisory about which people can decide something, and have not: with the `choices`, and the id of its
+    need."""
+
+    advisory: Advisory
+    choices: tuple[Choice, ...]
+    id: str
+
+
+async def asking(
+    tx: Tx, agents: Iterable[str], advisories: Iterable[Advisory], told: Collection[str]
+) -> list[Asking]:
+    """`told`: agents of which another need says that they are set back."""
     names, found = frozenset(agents), []
     paused = {str(row["name"]) for row in await tx.all(Q.agents) if row["paused"]}
-    make: Mapping[str, Callable[[str], actions.Action]] = {
-        "first": actions.GoFirst,
-        "stop": lambda agent: actions.Stop((agent,)),
-        "update": lambda agent: actions.TakeMain((agent,)),
-    }
     for stored in advisories:
         others = {name: back for name, back in stored.set_back.items() if name not in told}
         advisory = replace(stored, set_back=others)
         choices = advisory.choices(names) if advisory.open and advisory.founded else ()
         if not choices or _settled(advisory, paused):
             continue
+        left = tuple(each for each in choices if not (each.name == "stop" and each.agent in paused))
         # What does not merge any more is a need of its own: who has heard of the collision before it hears of that.
+        found.append(Asking(advisory, left, ":".join(["advisory", advisory.id, *sorted(others)])))
+    return found
+
+
+def collisions(asked: Iterable[Asking], agents: Iterable[str], here: Collection[str]) -> list[Need]:
+    """`here`: agents whose worktree is here."""
+    names, found = frozenset(agents), []
+    make: Mapping[str, Callable[[str], actions.Action]] = {
+        "first": actions.GoFirst,
+        "stop": lambda agent: actions.Stop((agent,)),
+        "update": lambda agent: actions.TakeMain((agent,)),
+    }
+    for advisory, choices, id in asked:
         back = advisory.set_back
-        id = ":".join(["advisory", advisory.id, *sorted(back)])
         buttons = [
             NeedAction(
                 f"{choice.name}-{choice.agent}",
@@ -75,7 +88,6 @@ async def collisions(
                 undo=actions.Resume((choice.agent,)) if choice.name == "stop" else None,
             )
             for choice in choices
-            if not (choice.name == "stop" and choice.agent in paused)
         ]
         stuck = [name for name, each in back.items() if each.merging and name in names]
         own = [

@@ -11,11 +11,13 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
+from typing import NamedTuple
 
-from relay.airspace.advisories import wording
+from relay.airspace.advisories import table, wording
 from relay.airspace.advisories.rules.advisory import Advisory, asks_to_take_in
 from relay.airspace.advisories.rules.set_back import SetBack
 from relay.airspace.worktrees.lifecycle import DISCARDED, MERGED, TAKEN_IN
+from relay.app.needs.found import Asking, asking
 from relay.app.needs.main_fails import main_fails
 from relay.app.needs.need import Kind, Need, NeedAction, gives_up, later
 from relay.app.needs.words import sentence, short
@@ -59,13 +61,13 @@ async def merge_needs(
     now: float,
     trees: Mapping[str, str] = MappingProxyType({}),
     advisories: Sequence[Advisory] = (),
-) -> tuple[list[Need], frozenset[str], frozenset[str]]:
+) -> tuple[list[Need], frozenset[str], dict[str, str]]:
     """Conflicts that wait for one of the five answers (docs/landing.md), branches that did not land, and a main
     branch that fails its tests. Also the agents whose being set back is part of these, or is decided: no other need
-    says that; and those with a conflict, or a merge under way, to settle. `trees`: of `present.of_work`;
-    `advisories`: the open ones."""
-    open_ = sorted(await conflicts.newest(tx, only_open=True), key=lambda asked: asked.number)
-    asked = [*open_, *(each for each in await conflicts.newest(tx) if each.state != conflicts.OPEN)]
+    says that; and by agent, its first open conflict (`c1`). `trees`: of `present.of_work`; `advisories`: the open
+    ones."""
+    asked = await _asked(tx)
+    open_ = [each for each in asked if each.state == conflicts.OPEN]
     backs = {name: back for advisory in advisories for name, back in advisory.set_back.items()}
     queue = await landings.open_entries(tx)
     inside = {entry.agent for entry in queue}
@@ -87,9 +89,57 @@ async def merge_needs(
     ]
     found += await main_fails(tx, queue, members)
     found += await _decided(tx, asked, {*waiting, *inside, *out}, members, now)
+    return found, *_told(asked, advisories)
+
+
+async def _asked(tx: Tx) -> list[AskedConflict]:
+    """The open conflicts, the oldest first, and behind them those that are answered, the newest first."""
+    open_ = sorted(await conflicts.newest(tx, only_open=True), key=lambda asked: asked.number)
+    return [*open_, *(each for each in await conflicts.newest(tx) if each.state != conflicts.OPEN)]
+
+
+def _told(
+    asked: Sequence[AskedConflict], advisories: Iterable[Advisory]
+) -> tuple[frozenset[str], dict[str, str]]:
+    """Of `merge_needs`: whose being set back these say, or somebody has decided, and the first open conflicts."""
+    waiting = dict[str, str]()
+    for each in asked:
+        if each.state == conflicts.OPEN:
+            waiting.setdefault(each.question.agent, each.name)
+    backs = {name: back for advisory in advisories for name, back in advisory.set_back.items()}
     told = {name for name, back in backs.items() if name in waiting or _is_decided(back, asked)}
-    merging = {name for name, back in backs.items() if back.merging}
-    return found, frozenset(told), frozenset(waiting | merging)
+    return frozenset(told), waiting
+
+
+class First(NamedTuple):
+    """What is decided before anybody is asked whether an agent's task is done. `need`: the id of the need that asks
+    for it; `says`: in words."""
+
+    need: str
+    says: str
+
+
+def to_settle(waiting: Mapping[str, str], asked: Iterable[Asking], off: Collection[str]) -> dict[str, First]:
+    """By agent, the conflict of its branch that is to be settled first, or the merge that is under way there.
+    `waiting`: of `merge_needs`; `off`: the ids of needs that are put off. Pure."""
+    found = {
+        name: First(one.id, f"its branch conflicts with {flat(back.branch)}")
+        for one in asked
+        if one.id not in off
+        for name, back in one.advisory.set_back.items()
+        if back.merging
+    }
+    return found | {
+        name: First(f"conflict:{conflict}", f"{conflict} is to be settled first")
+        for name, conflict in waiting.items()
+    }
+
+
+async def to_settle_now(tx: Tx, agents: Collection[str], off: Collection[str]) -> dict[str, First]:
+    """The same, where nothing else of the inbox is read."""
+    advisories = (await table.load_state(tx)).advisories.values()
+    told, waiting = _told(await _asked(tx), advisories)
+    return to_settle(waiting, await asking(tx, agents, advisories, told), off)
 
 
 async def _left_to_agents(tx: Tx, open_: Sequence[AskedConflict]) -> dict[int, str]:

@@ -20,7 +20,7 @@ from relay.git.run import name_of
 from relay.log.encoding import dumps
 from relay.model import BoardTask, Message, references
 from relay.room.journal.ledger import Q
-from relay.room.journal.values import Job, JobState, message_of_row
+from relay.room.journal.values import Job, message_of_row
 from relay.store.ports import Row, Tx
 from relay.verification import journal as verifications
 from relay.verification.present import Standing, of_work
@@ -63,19 +63,9 @@ async def verdict(
     return None if own is None else Standing(own)
 
 
-async def waits_or_failed(tx: Tx, task: Task, *, landed: str | None, in_branch: bool) -> str:
-    """What waits for a person's word of a task, or is wrong with one that is done: "AVA has answered (m12): is it
-    done?", "done, not landed, tests failed (v44)"; "" = neither. `landed`, `in_branch`: as of `Board.story`."""
-    if task.given_to is not None:
-        message, _, agent = task.given[-1]
-        jobs = [Job.of_row(row) for row in await tx.all(Q.jobs_of_message, message_id=message)]
-        answer = next(
-            (job.answer_id for job in jobs if job.agent == agent and job.state is JobState.DONE), None
-        )
-        row = None if answer is None else await tx.one(Q.message, id=answer)
-        return (
-            "" if row is None else f"{agent} has answered ({references.message(row['number'])}): is it done?"
-        )
+async def failed_when_done(tx: Tx, task: Task, *, landed: str | None, in_branch: bool) -> str:
+    """What is wrong with a task that is done: "done, not landed, tests failed (v44)"; "" = nothing. `landed`,
+    `in_branch`: as of `Board.story`."""
     if task.status is not Status.COMPLETED or landed:
         return ""
     jobs = await _jobs(tx, task, await _turns(tx, task, await tx.now()))

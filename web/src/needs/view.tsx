@@ -81,7 +81,7 @@ function onKey(event: KeyboardEvent): void {
   next.focus();
 }
 
-function Card({ need, gone, past, late, own }: Placed & { own: Set<string> }) {
+function Card({ need, gone, heir, past, late, own }: Placed & { own: Set<string> }) {
   const [busy, setBusy] = useState(false);
   const [asks, setAsks] = useState<NeedAction | null>(null);
   const [refused, setRefused] = useState("");
@@ -116,7 +116,7 @@ function Card({ need, gone, past, late, own }: Placed & { own: Set<string> }) {
         <header>
           <span class="need-kind"><Icon name={kind.icon} size={15} /> {kind.name}</span>
           <h3><About names={need.about} /></h3>
-          <span class="muted need-at" data-tip={full(need.at)}>{gone ? (own.has(need.id) ? "done" : "settled") : ago(need.at, roomNow.value)}</span>
+          <span class="muted need-at" data-tip={full(need.at)}>{gone ? (own.has(need.id) ? "done" : heir ? `now: ${kindOf(heir).name}` : "settled") : ago(need.at, roomNow.value)}</span>
         </header>
         <p class="need-text"><Words text={need.text} /></p>
         {refused && <p class="problem" role="alert"><Words text={refused} /></p>}
