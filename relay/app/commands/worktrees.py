@@ -139,7 +139,7 @@ async def _edited(settings: Settings, args: argparse.Namespace) -> dict[str, Any
     proposal = await _do(settings, args, preview=True)
     if not proposal.get("success", True):
         return proposal
-    if proposal["tests_failed"] and not args.anyway:
+    if proposal.get("tests_failed") and not args.anyway:
         from relay.airspace.worktrees.merging.proposal import FailedTests
 
         raise FailedTests(args.agent, proposal["tests"])  # before a message is written for nothing
@@ -226,9 +226,11 @@ async def _here(settings: Settings) -> AsyncIterator[WorktreesService]:
     from relay.app.wiring.schema import SCHEMAS
     from relay.app.wiring.worktree_room import StoredWorktreeRoom
     from relay.base.case_folding import folds_case
+    from relay.config.settings import LiveSettings
     from relay.coordination.writes.fencing import LockCheck
     from relay.faces.worktrees import WorktreesService
     from relay.store.open import opened_store
+    from relay.verification.policy_list import Policies
 
     async with opened_store(settings, SCHEMAS) as store:
         with tempfile.TemporaryDirectory(prefix="relay-worktrees-") as made:
@@ -240,7 +242,8 @@ async def _here(settings: Settings) -> AsyncIterator[WorktreesService]:
                 await registry.open()
                 await registry.refresh()
                 registry.merge_trials.others = await read_others(store, settings.member)
-                yield WorktreesService(store, registry, WorktreeActions(registry, BranchUpdates(registry)))
+                actions = WorktreeActions(registry, BranchUpdates(registry))
+                yield WorktreesService(store, registry, actions, Policies(store, LiveSettings(settings)))
             finally:
                 await tools.close()
 
@@ -410,7 +413,8 @@ def _merges(worktree: dict[str, Any]) -> str:
     ]
     parts += [f"{_undoes(hit)} (commit {hit['commit'][:9]})" for hit in worktree.get("undoes", ())]
     if (verdict := worktree.get("verified")) and verdict["said"]:
-        parts.append(verdict["said"].rstrip("."))
+        said = verdict["said"].rstrip(".")
+        parts.append(said[:1].lower() + said[1:])
     elif verdict and verdict["present"] and verdict["state"] == "passed":
         parts.append(f"its tests passed ({verdict['reference']})")
     if worktree["untried"]:

@@ -1,4 +1,4 @@
-"""The inbox of the room: what needs a person now, the newest first, and what a person does about it.
+"""The inbox of the room: what needs a person now, and what a person does about it.
 
 Invariant: whatever a button does is an action of that person in the room, as if it had been typed. Nothing is kept
 of a need but until when it is put off.
@@ -18,7 +18,7 @@ from relay.app.needs import found, since, since_worded, work
 from relay.app.needs.answered import answered_tasks
 from relay.app.needs.elsewhere import NeedsElsewhere
 from relay.app.needs.merges import merge_needs, standing
-from relay.app.needs.need import Kind, Need, meant
+from relay.app.needs.need import Kind, Need, in_order, meant
 from relay.app.needs.runs import run_needs
 from relay.app.needs.since import Came
 from relay.app.needs.words import unheard
@@ -71,10 +71,9 @@ class NeedsInbox:
         self.desk: WorktreeDesk | None = None
 
     async def read(self, tx: Tx) -> list[Need]:
-        """What needs a person now, the newest first."""
+        """What needs a person now, in the order of `in_order`."""
         now, later = self._clock(), await _put_off(tx)
-        needs = [need for need in await self._all(tx, now) if later.get(need.id, 0.0) <= now]
-        return sorted(needs, key=lambda need: need.at, reverse=True)
+        return in_order([need for need in await self._all(tx, now) if later.get(need.id, 0.0) <= now], now)
 
     async def _all(self, tx: Tx, now: float) -> list[Need]:
         members = self._roster.members
