@@ -143,9 +143,10 @@ class LandingView:
 
     async def plan(self, agents: Sequence[str] = ()) -> list[Json]:
         """What would be put into the queue for these agents, all with work where none is named, in the order in
-        which it would be tested: `[{agent, member, branch, merges, collides, files, policies, needs_approval, why}]`.
-        `member`: the other member where it is, None = it is here; `why`: why it would not land, empty = it may.
-        Raises Refusal for an agent without a worktree."""
+        which it would be tested: `[{agent, member, branch, merges, collides, undoes, stands, files, policies,
+        needs_approval, why}]`. `member`: the other member where it is, None = it is here; `undoes`, `stands`: as in
+        the list of the worktrees; `why`: why it would not land, empty = it may. Raises Refusal for an agent without
+        a worktree."""
         registry = self._registry
         for agent in agents:
             if registry.find(agent) is None and elsewhere(registry, agent) is None:
@@ -174,6 +175,8 @@ class LandingView:
                     "branch": row["branch"],
                     "merges": row["merges"],
                     "collides": row["collides"],
+                    "undoes": row["undoes"],
+                    "stands": row["stands"],
                     "files": paths,
                     "policies": [match.policy.name for match in routing.matches] + merge_test,
                     "needs_approval": routing.needs_approval,

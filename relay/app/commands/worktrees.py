@@ -411,10 +411,13 @@ def _undoes(hit: dict[str, Any]) -> str:
 
 
 def _turn(number: int, entry: dict[str, Any]) -> str:
-    first = f" (first it has to {entry['first']})" if entry["first"] else ""
-    if entry["failed"]:
-        first += f" (last: its tests failed, {entry['failed']})"
-    if entry["undoes"]:
-        first += f" (last: it {_undoes(entry['undoes'][0])})"
+    said = [f"first it has to {entry['first']}"] if entry["first"] else []
+    said += [f"its tests failed, {entry['failed']}"] if entry["failed"] else []
+    said += [f"it {_undoes(entry['undoes'][0])}"] if entry["undoes"] else []
     hits = [f"sets {hit['agent']} back in {', '.join(hit['paths'])}" for hit in entry["sets_back"]]
-    return f"{number}. {entry['agent']}{first}" + (f": {'; '.join(hits)}" if hits else "")
+    return (
+        f"{number}. {entry['agent']}"
+        + (f" ({'; '.join(said)})" if said else "")
+        + ": "[: 2 * bool(hits)]
+        + "; ".join(hits)
+    )
