@@ -13,7 +13,7 @@ from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.worktrees.merging.own_files import own_files
 from relay.airspace.worktrees.merging.refusals import own_files_named
 from relay.airspace.worktrees.merging.takebacks import taken_back
-from relay.airspace.worktrees.merging.wording import outdated
+from relay.airspace.worktrees.merging.wording import needless
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.view import elsewhere, with_work
 from relay.config.settings import LiveSettings
@@ -204,8 +204,8 @@ def _why_not(row: Json) -> str:
     match row["merges"]:
         case "nothing":
             return "it has nothing to land"
-        case "conflicts" if row.get("outdated"):
-            return outdated(row.get("into") or "the main branch")
+        case "conflicts" if row.get("needless"):
+            return needless(row.get("into") or "the main branch")
         case "conflicts":
             return f"it conflicts with {row.get('into') or 'the main branch'}"
         case None:

@@ -362,10 +362,10 @@ def _merges(worktree: dict[str, Any]) -> str:
     into = worktree["into"] or "the main checkout"
     conflicts = "conflicts not settled" if worktree["unsettled"] else f"conflicts with {into}"
     joined = ", ".join(f"{file['path']} by {file['how']}" for file in worktree["joined"])
-    if worktree["outdated"]:
-        from relay.airspace.worktrees.merging.wording import outdated
+    if worktree["needless"]:
+        from relay.airspace.worktrees.merging.wording import needless
 
-        conflicts = f"{outdated(into)}; not settled"
+        conflicts = f"{needless(into)}; not settled"
     words = {
         "clean": f"merges clean into {into}",
         "joins": f"merges into {into}; relay joins {joined}",
