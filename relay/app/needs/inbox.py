@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from relay.airspace.advisories import table
@@ -72,7 +72,7 @@ class NeedsInbox:
     async def read(self, tx: Tx) -> list[Need]:
         """What needs a person now, the newest first."""
         now, later = self._clock(), await _put_off(tx)
-        needs = [need for need in await self._all(tx, now) if later.get(need.id, 0.0) <= now]
+        needs = [need for need in await self._all(tx, now) if not _off(need, later, now)]
         return sorted(needs, key=lambda need: need.at, reverse=True)
 
     async def _all(self, tx: Tx, now: float) -> list[Need]:
@@ -94,14 +94,14 @@ class NeedsInbox:
             *(need for need in merges if need.kind is not Kind.NOT_LANDED),
             *out.values(),
             *agents,
-            *await found.unanswered(tx, members, [need.about for need in agents], self._board, now),
-            *await found.tasks(tx, self._board),
+            *await found.unanswered(tx, members, agents, self._board, now),
+            *await work.failed_tasks(tx, self._board),
             *answered,
             *questions,
-            *found.silent(self._working(), self._settings.current.room.silent_after_s, now),
+            *work.silent(self._working(), self._settings.current.room.silent_after_s, now),
             *await work.handoff_needs(tx),
             *await work.exploration_needs(tx),
-            *await found.held(tx),
+            *await work.held(tx),
             *(await self.elsewhere.read(tx) if self.elsewhere else ()),
         ]
 
@@ -110,7 +110,7 @@ class NeedsInbox:
         quiet_s = self._settings.current.room.silent_after_s
         return [
             *found.permissions(self._permissions.pending, numbered=False),
-            *found.silent(self._working(), quiet_s, self._clock()),
+            *work.silent(self._working(), quiet_s, self._clock()),
             *await self._runs(tx, self._clock()),
         ]
 
@@ -154,7 +154,7 @@ class NeedsInbox:
     async def absent(self, tx: Tx, word: str) -> Refusal:
         """Why nothing in the inbox is what people mean by this word."""
         now, later = self._clock(), await _put_off(tx)
-        off = meant([need for need in await self._all(tx, now) if later.get(need.id, 0.0) > now], word)
+        off = meant([need for need in await self._all(tx, now) if _off(need, later, now)], word)
         if off is not None:
             by = json.loads(await events.setting(tx, _LATER_BY) or "{}").get(off.id)
             until = f"{clock_time(later[off.id], now)}{f' by {by}' if by else ''}"
@@ -241,6 +241,11 @@ async def _what_is_so(tx: Tx, id: str) -> str:
 
 async def _put_off(tx: Tx) -> dict[str, float]:
     return dict(json.loads(await events.setting(tx, _LATER) or "{}"))
+
+
+def _off(need: Need, later: Mapping[str, float], now: float) -> bool:
+    """Is it put off, with all that is told in it?"""
+    return all(later.get(id, 0.0) > now for id in (need.id, *need.parts))
 
 
 def said(needs: Sequence[Need], now: float, away: Sequence[str] = ()) -> str:
