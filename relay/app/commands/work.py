@@ -112,7 +112,8 @@ async def _shown(room: OpenRoom, args: argparse.Namespace) -> Json:
     async def look(tx: Tx) -> Json:
         board = _board(room)
         task = dict(await board.story(tx, number))
-        task["stands"] = await waits_or_failed(tx, await board.get(tx, number), task["landed"])
+        where = {"landed": task["landed"], "in_branch": task["in_branch"]}
+        task["stands"] = await waits_or_failed(tx, await board.get(tx, number), **where)
         needs = [await found_task(tx, need["id"]) for need in task["depends_on"]]
         task["needs"] = [
             {"number": need.number, "title": need.title, "state": _state(need)} for need in needs

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from relay.app.needs.need import Kind, Need, NeedAction, later
 from relay.app.needs.words import prose, short, unmarked
-from relay.app.tasks.card import turns_in, verifications_of
+from relay.app.tasks.card import turns_in, verdict
 from relay.app.tasks.landed import MOST_JOBS, landed
 from relay.log.encoding import dumps
 from relay.model import Board, BoardTask, actions, references
@@ -126,12 +126,7 @@ async def _stands(
         return said, bad, True, before.of if before and bad else None
     if trees.get(agent) == "":
         return "its branch has no changes now", True, False, None
-    here = {agent: trees[agent]} if agent in trees else {}
-    own = next(iter(await verifications_of(tx, task, turns)), None)
-    standing = (await present.of_work(tx, here)).get(agent)
-    if standing and (of := standing.of.change.task or standing.of.change.about.get("task")) and of != task.id:
-        # The agent worked on another task then.
-        standing = None if own is None else present.Standing(own, present=False)
+    standing = await verdict(tx, task, agent, turns, trees, in_branch=True)
     if standing and standing.of.state in _VERDICTS:
         bad = standing.of.state in _NO_SUCCESS
         its = standing.of if bad else None
@@ -139,8 +134,4 @@ async def _stands(
             said = standing.said or f"It was changed since {standing.of.name}."
             return f"{said[0].lower()}{said[1:]}".rstrip("."), True, False, its
         return f"{_VERDICTS[standing.of.state]} ({standing.of.name})", bad, False, its
-    # Its worktree is not here.
-    if own is None or own.state not in _VERDICTS:
-        return "", False, False, None
-    bad = own.state in _NO_SUCCESS
-    return f"{_VERDICTS[own.state]} ({own.name})", bad, False, own if bad else None
+    return "", False, False, None

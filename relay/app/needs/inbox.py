@@ -1,4 +1,4 @@
-"""The inbox of the room: what needs a person now, the newest first, and what a person does about it.
+"""The inbox of the room: what needs a person now, and what a person does about it.
 
 Invariant: whatever a button does is an action of that person in the room, as if it had been typed. Nothing is kept
 of a need but until when it is put off.
@@ -18,7 +18,7 @@ from relay.app.needs import found, since, since_worded, work
 from relay.app.needs.answered import answered_tasks
 from relay.app.needs.elsewhere import NeedsElsewhere
 from relay.app.needs.merges import merge_needs, standing
-from relay.app.needs.need import Kind, Need, meant
+from relay.app.needs.need import Kind, Need, in_order, meant
 from relay.app.needs.runs import run_needs
 from relay.app.needs.since import Came
 from relay.app.needs.words import unheard
@@ -26,6 +26,7 @@ from relay.app.worktrees.desk import WorktreeDesk
 from relay.base.durations import clock_time, parse_iso, rough_duration
 from relay.base.terminal_text import flat
 from relay.config.settings import LiveSettings
+from relay.coordination import attached
 from relay.log import events
 from relay.log.encoding import dumps
 from relay.merge.resolution import journal as conflicts
@@ -70,15 +71,15 @@ class NeedsInbox:
         self.desk: WorktreeDesk | None = None
 
     async def read(self, tx: Tx) -> list[Need]:
-        """What needs a person now, the newest first."""
+        """What needs a person now, in the order of `in_order`."""
         now, later = self._clock(), await _put_off(tx)
-        needs = [need for need in await self._all(tx, now) if not _off(need, later, now)]
-        return sorted(needs, key=lambda need: need.at, reverse=True)
+        return in_order([need for need in await self._all(tx, now) if not _off(need, later, now)], now)
 
     async def _all(self, tx: Tx, now: float) -> list[Need]:
         members = self._roster.members
         agents = await found.agent_needs(tx, members, self._board, now)
-        questions = await found.questions(tx, members, now)
+        windows = [session.agent for session in await attached.here(tx)]  # people's own, which ask as well
+        questions = await found.questions(tx, (*members, *windows), now)
         trees, merging = (self.desk.trees(), self.desk.merging()) if self.desk else ({}, {})
         advisories = standing((await table.load_state(tx)).advisories.values(), merging)
         merges, told, unsettled = await merge_needs(tx, members, now, trees, advisories)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -16,6 +16,8 @@ from relay.model.actions import Action, GiveUpMerge, PutOff, of_json
 Json = dict[str, Any]
 #: Characters of a need's text and of what it is about, as every interface gets them: one line each.
 MOST_TEXT, MOST_ABOUT = 600, 120
+#: Seconds before it is decided without a person, from which on a need stands first.
+SOON_S = 3600.0
 
 
 class Kind(StrEnum):
@@ -194,6 +196,17 @@ class Need:
             "ends_at": None if self.ends is None else iso(self.ends),
             "actions": [action.as_json() for action in self.actions],
         }
+
+
+def in_order(needs: Iterable[Need], now: float) -> list[Need]:
+    """As every interface lists them: first what is soon decided without a person, the next first; then the newest."""
+
+    def place(need: Need) -> tuple[bool, float]:
+        # A spent budget is only free again then.
+        soon = need.ends is not None and need.kind is not Kind.BUDGET and need.ends - now <= SOON_S
+        return (False, need.ends or 0.0) if soon else (True, -need.at)
+
+    return sorted(needs, key=place)
 
 
 def meant(needs: Sequence[Need], word: str) -> Need | None:

@@ -50,7 +50,7 @@ export interface Placed {
 }
 
 /** Is it decided without a person when its time is over? A spent budget is only free again then. */
-const expires = (need: Need): boolean => need.ends_at !== null && need.kind !== "budget";
+export const expires = (need: Need): boolean => need.ends_at !== null && need.kind !== "budget";
 
 /** The need as it is now, each button where it was: what a second click meets is what the first one met, or nothing. */
 function still({ need: old, late }: Placed, need: Need): Placed {
