@@ -140,8 +140,8 @@ class Trial:
     conflict; `lines`: of each, first and last lines in the file of the side that is merged, where they are known.
     `unsettled`: the conflicts stand in the side's own files, with their markers; `merging`: of a merge that is under
     way in a worktree here; `needless`: the main branch as it is now, by what was chosen, has no conflict with the
-    side itself. `joined`: as of a `Merge`; where it has nothing, files of which what was chosen or joined is what stands
-    there.
+    side itself. `joined`: as of a `Merge`; where it has nothing, files of which what was chosen or joined is what
+    stands there.
     """
 
     verdict: Verdict | None

@@ -37,9 +37,7 @@ from relay.model import Refusal
 log = structlog.get_logger(__name__)
 #: Who gives up a merge of a commit that was taken back, and one that is not needed any more.
 GONE = "{0} has not the commit any more that was being merged, so relay"
-NEEDLESS = (
-    "{0} has no conflict with the branch any more, and nobody has written into the merge, so relay"
-)
+NEEDLESS = "{0} has no conflict with the branch any more, and nobody has written into the merge, so relay"
 
 
 class BranchUpdates:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +18,7 @@ from relay.airspace.live.service import AirspaceService
 from relay.app.needs import found, since, since_worded, work
 from relay.app.needs.answered import answered_tasks
 from relay.app.needs.elsewhere import NeedsElsewhere
-from relay.app.needs.merges import merge_needs, standing, to_settle
+from relay.app.needs.merges import asking, collisions, merge_needs, standing, to_settle
 from relay.app.needs.need import LATER, Kind, Need, in_order, meant, put_off
 from relay.app.needs.runs import run_needs
 from relay.app.needs.since import Came
@@ -74,7 +74,7 @@ class NeedsInbox:
     async def read(self, tx: Tx) -> list[Need]:
         """What needs a person now, in the order of `in_order`."""
         now, later = self._clock(), await put_off(tx)
-        return in_order([need for need in await self._all(tx, now) if later.get(need.id, 0.0) <= now], now)
+        return in_order([need for need in await self._all(tx, now) if not _off(need, later, now)], now)
 
     async def _all(self, tx: Tx, now: float) -> list[Need]:
         members = self._roster.members
@@ -84,29 +84,29 @@ class NeedsInbox:
         trees, merging = (self.desk.trees(), self.desk.merging()) if self.desk else ({}, {})
         advisories = standing((await table.load_state(tx)).advisories.values(), merging)
         merges, told, waiting = await merge_needs(tx, members, now, trees, advisories)
-        asking = await found.asking(tx, members, advisories, told)
+        asked = await asking(tx, members, advisories, told)
         # Of a branch that did not land, and the task that it was for, only one thing is to be decided.
         out = {need.about: need for need in merges if need.kind is Kind.NOT_LANDED}
         off = {id for id, until in (await put_off(tx)).items() if until > now}
         asks = {need.ref for need in questions if need.id not in off}
-        first = to_settle(waiting, asking, off)
+        first = to_settle(waiting, asked, off)
         answered, within = await answered_tasks(tx, self._board, asks, trees, first, out)
         needs = [
-            *found.collisions(asking, members, merging),
+            *collisions(asked, members, merging),
             *found.permissions(self._permissions.pending),
             *await self._runs(tx, now),
             *await work.approval_needs(tx),
             *(need for need in merges if need.kind is not Kind.NOT_LANDED),
             *out.values(),
             *agents,
-            *await found.unanswered(tx, members, [need.about for need in agents], self._board, now),
-            *await found.tasks(tx, self._board),
+            *await found.unanswered(tx, members, agents, self._board, now),
+            *await work.failed_tasks(tx, self._board),
             *answered,
             *questions,
-            *found.silent(self._working(), self._settings.current.room.silent_after_s, now),
+            *work.silent(self._working(), self._settings.current.room.silent_after_s, now),
             *await work.handoff_needs(tx),
             *await work.exploration_needs(tx),
-            *await found.held(tx),
+            *await work.held(tx),
             *(await self.elsewhere.read(tx) if self.elsewhere else ()),
         ]
         return [replace(need, tasks=within[need.id]) if need.id in within else need for need in needs]
@@ -116,7 +116,7 @@ class NeedsInbox:
         quiet_s = self._settings.current.room.silent_after_s
         return [
             *found.permissions(self._permissions.pending, numbered=False),
-            *found.silent(self._working(), quiet_s, self._clock()),
+            *work.silent(self._working(), quiet_s, self._clock()),
             *await self._runs(tx, self._clock()),
         ]
 
@@ -160,7 +160,7 @@ class NeedsInbox:
     async def absent(self, tx: Tx, word: str) -> Refusal:
         """Why nothing in the inbox is what people mean by this word."""
         now, later = self._clock(), await put_off(tx)
-        off = meant([need for need in await self._all(tx, now) if later.get(need.id, 0.0) > now], word)
+        off = meant([need for need in await self._all(tx, now) if _off(need, later, now)], word)
         if off is not None:
             by = json.loads(await events.setting(tx, _LATER_BY) or "{}").get(off.id)
             until = f"{clock_time(later[off.id], now)}{f' by {by}' if by else ''}"
@@ -243,6 +243,11 @@ async def _what_is_so(tx: Tx, id: str) -> str:
     except Refusal:
         return ""
     return ""
+
+
+def _off(need: Need, later: Mapping[str, float], now: float) -> bool:
+    """Is it put off, with all that is told in it?"""
+    return all(later.get(id, 0.0) > now for id in (need.id, *need.parts))
 
 
 def said(needs: Sequence[Need], now: float, away: Sequence[str] = ()) -> str:

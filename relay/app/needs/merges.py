@@ -8,18 +8,17 @@ theirs (`relay.app.needs.found`).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import NamedTuple
 
 from relay.airspace.advisories import table, wording
-from relay.airspace.advisories.rules.advisory import Advisory, asks_to_take_in
+from relay.airspace.advisories.rules.advisory import Advisory, Choice, Steering, asks_to_take_in
 from relay.airspace.advisories.rules.set_back import SetBack
 from relay.airspace.worktrees.lifecycle import DISCARDED, MERGED, TAKEN_IN
-from relay.app.needs.found import Asking, asking
 from relay.app.needs.main_fails import main_fails
-from relay.app.needs.need import Kind, Need, NeedAction, gives_up, later
+from relay.app.needs.need import Kind, Need, NeedAction, gives_up, later, settles
 from relay.app.needs.words import sentence, short
 from relay.base.durations import parse_iso
 from relay.base.terminal_text import flat
@@ -38,6 +37,88 @@ from relay.verification.landing.entry import Entry
 
 #: Entries among which the answers of agents that were asked about a conflict are looked for.
 MOST_ENTRIES = 500
+
+
+class Asking(NamedTuple):
+    """An open advisory about which people can decide something, and have not: with the `choices`, and the id of its
+    need."""
+
+    advisory: Advisory
+    choices: tuple[Choice, ...]
+    id: str
+
+
+async def asking(
+    tx: Tx, agents: Iterable[str], advisories: Iterable[Advisory], told: Collection[str]
+) -> list[Asking]:
+    """`told`: agents of which another need says that they are set back."""
+    names, found = frozenset(agents), []
+    paused = {str(row["name"]) for row in await tx.all(Q.agents) if row["paused"]}
+    for stored in advisories:
+        others = {name: back for name, back in stored.set_back.items() if name not in told}
+        advisory = replace(stored, set_back=others)
+        choices = advisory.choices(names) if advisory.open and advisory.founded else ()
+        if not choices or _settled(advisory, paused):
+            continue
+        left = tuple(each for each in choices if not (each.name == "stop" and each.agent in paused))
+        # What does not merge any more is a need of its own: who has heard of the collision before it hears of that.
+        found.append(Asking(advisory, left, ":".join(["advisory", advisory.id, *sorted(others)])))
+    return found
+
+
+def collisions(asked: Iterable[Asking], agents: Iterable[str], here: Collection[str]) -> list[Need]:
+    """`here`: agents whose worktree is here."""
+    names, found = frozenset(agents), []
+    make: Mapping[str, Callable[[str], actions.Action]] = {
+        "first": actions.GoFirst,
+        "stop": lambda agent: actions.Stop((agent,)),
+        "update": lambda agent: actions.TakeMain((agent,)),
+    }
+    for advisory, choices, id in asked:
+        back = advisory.set_back
+        buttons = [
+            NeedAction(
+                f"{choice.name}-{choice.agent}",
+                choice.label,
+                make[choice.name](choice.agent),
+                undo=actions.Resume((choice.agent,)) if choice.name == "stop" else None,
+            )
+            for choice in choices
+        ]
+        stuck = [name for name, each in back.items() if each.merging and name in names]
+        own = [
+            name
+            for name in back
+            if name in stuck or (name in here and name in names and not back[name].unsettled)
+        ]
+        # First what ends a merge that is under way: to be asked for one again helps least.
+        buttons[:0] = [
+            button
+            for name in own
+            for button in (
+                *(() if back[name].needless else (settles(name, f"settle-{name}", of_several=len(own) > 1),)),
+                *((gives_up(name, f"abort-{name}"),) if name in stuck else ()),
+            )
+        ]
+        # As the room says it: by the message that told of it.
+        name = references.message(advisory.number) if advisory.number else advisory.id[-6:]
+        said = ":".join(["advisory", name, *sorted(back)])
+        buttons.append(later("Leave it", said))
+        since = max([advisory.resolved_at or advisory.opened_at, *(each.since for each in back.values())])
+        about = " and ".join(advisory.part)
+        line = sentence(wording.in_words(advisory))
+        found.append(Need(id, Kind.COLLISION, since, about, line, tuple(buttons), advisory.id, said=said))
+    return found
+
+
+def _settled(advisory: Advisory, paused: Collection[str]) -> bool:
+    """Have people said what becomes of everybody in it? An agent that gives way by their word and does not leave is
+    asked about again."""
+    obeys = advisory.steering is not Steering.STAYED
+    return all(
+        name in paused or (obeys and name not in advisory.set_back and advisory.decided_against(name))
+        for name in {*advisory.roles.steer, *advisory.set_back}
+    )
 
 
 def standing(advisories: Iterable[Advisory], merging: Mapping[str, bool]) -> list[Advisory]:

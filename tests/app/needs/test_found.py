@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from relay.app.needs.found import permissions, question_of, silent
+from relay.app.needs.found import permissions, question_of
 from relay.app.needs.inbox import NeedsInbox, said
 from relay.app.needs.need import Kind, Need, NeedAction, in_order, settles
+from relay.app.needs.work import silent
 from relay.model import PermissionOption, PermissionRequest, Refusal, actions
 from relay.room.dispatch.permissions import Pending
 from relay.room.parsing import commands

@@ -116,7 +116,9 @@ def needless(branch: str) -> str:
 def stuck(branch: str, *, is_needless: bool) -> str:
     """The same in a few words, and of a branch that conflicts."""
     return (
-        f"has a needless merge of {flat(branch)} under way" if is_needless else f"conflicts with {flat(branch)}"
+        f"has a needless merge of {flat(branch)} under way"
+        if is_needless
+        else f"conflicts with {flat(branch)}"
     )
 
 
