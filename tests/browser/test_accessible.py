@@ -102,6 +102,7 @@ async def test_all_of_it_by_keyboard(chromium: Browser, tmp_path: Path) -> None:
         await tab_to(page, "act-answer")
         await keys.press("Enter")
         await expect(page.get_by_test_id("need-text")).to_be_focused()
+        assert await page.evaluate(FOCUS_SEEN) == ""
         await keys.press("Escape")
         await expect(needs.filter(has_text="Question")).to_be_focused()
         await tab_to(page, "act-answer")

@@ -11,6 +11,7 @@ from playwright.async_api import Browser, Locator, Page, expect
 
 from tests.browser.axe import everywhere, violations
 from tests.browser.person import Person, shot
+from tests.browser.test_look import FOCUS_SEEN
 from tests.e2e.test_acp import speaker
 from tests.outside import agent, eventually, room, settings
 
@@ -352,6 +353,7 @@ async def test_a_hidden_page_notifies_of_each_new_need_once(chromium: Browser, t
         await opener.press("Enter")
         await asks.press("Space")
         await expect(asks).to_be_checked()
+        assert await page.evaluate(FOCUS_SEEN) == ""
         await shot(page, "notify-1280-light")
         assert await everywhere(page) == []
         await page.set_viewport_size({"width": 1280, "height": 800})

@@ -8,6 +8,7 @@ import re
 from tests.e2e.test_inbox import act, comes, names, needs
 from tests.e2e.test_inbox_work import answer_of, nothing
 from tests.e2e.test_set_back import Started, merge, rows, started
+from tests.git.repository import git
 from tests.outside import Json, eventually
 
 __all__ = ["started"]
@@ -177,3 +178,37 @@ async def test_work_whose_conflicts_are_decided_is_landed_from_the_inbox(started
     await answer_of(room, "of BEN landed on main")
     await eventually(lambda: nothing(room), "the inbox is empty")
     assert "# BEN" in (room.folder / "src" / "cart.py").read_text()
+
+
+async def test_a_merge_that_main_has_outrun_is_over(started: Started) -> None:
+    """main takes AVA's merge back while BEN is in the middle of merging it: git merges BEN again."""
+    room = await started("AVA", "BEN")
+    await merge(room, "AVA")
+    told = await room.until_said("BEN does not merge into main now", speaker="RELAY")
+    await room.reply_to(told["id"], "BEN")
+    await room.until_said(r"BEN has not settled src/cart\.py", speaker="RELAY")
+    # What somebody has written into it stays until a person says otherwise; all views say how it is.
+    cart = room.folder / ".relay" / "worktrees" / "ben" / "src" / "cart.py"
+    marked = cart.read_text()
+    cart.write_text(marked + "# half done\n")
+    git(room.folder, "revert", "--no-edit", "-m", "1", "HEAD")
+
+    async def outrun() -> Json | None:
+        found = list((await needs(room)).values())
+        return found[0] if found and "an older main" in found[0]["text"] else None
+
+    need = await eventually(outrun, "the inbox says that main has moved on")
+    assert names(need) == ["abort-BEN", "stop-BEN", "later"], need
+    said = "a merge with an older main is under way in its worktree; main has no conflict with it any more"
+    assert said in need["text"] and "# half done" in cart.read_text(), need
+    row = (await rows(room))["BEN"]
+    assert row["outdated"] and row["stands"]["text"] == "has an old merge of main under way", row
+    for words in (("worktrees",), ("land", "BEN", "--dry-run")):
+        assert said in (shown := await room.relay(*words)).out, shown.all
+    # Nobody's words are in it any more: relay gives it up by itself.
+    cart.write_text(marked)
+    await room.until_said("relay gave up the merge of main", speaker="RELAY")
+    await eventually(lambda: nothing(room), "the inbox is empty")
+    row = (await rows(room))["BEN"]
+    assert (row["merges"], row["merging"], row["outdated"]) == ("clean", False, False), row
+    assert "<<<" not in cart.read_text() and "# BEN" in cart.read_text()

@@ -25,6 +25,9 @@ WORKS = """\
 - match: mend it
   write: {app.py: "fixed = 1\\n"}
   say: done
+- match: better it
+  write: {app.py: "fixed = 2\n"}
+  say: done
 - match: secret
   write: {".env": "KEY={body}\\n", notes.md: "{body}\\n"}
   say: done
@@ -230,6 +233,22 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
     await goes(room, "answered:t2")
     shown = (await room.relay("work", "show", "t2")).out
     assert re.search(r"\nended by ann\ndone, not landed, tests failed \(v\d+\)\n", shown), shown
+    # What mends its branch, or breaks it, counts for it, too, as long as it is there and has not landed.
+    await ask(room, "@BEN better it")
+    await eventually(passed, "BEN's branch is mended")
+    mended = (await room.relay("work", "show", "t2")).out
+    assert "\nended by ann\n" in mended and "not landed" not in mended, mended
+    await ask(room, "@BEN break it")
+
+    async def broken() -> bool:
+        told = (await room.relay("work", "show", "t2")).out
+        return told != shown and re.search(r"\ndone, not landed, tests failed \(v\d+\)\n", told) is not None
+
+    await eventually(broken, "BEN's branch is broken")
+    for order, there in (("/discard", False), ("/restore", True)):
+        done = await room.post(f"{order} @BEN")
+        await room.reply_to(done["id"], "RELAY")
+        assert (await room.get("/api/tasks/t2"))["task"]["in_branch"] is there
     await room.post("/undo")
     await says(room, "answered:t2", r"BEN has answered t2 .*; its tests failed \(v\d+\)\. ")
     merged = await room.relay("worktrees", "merge", "BEN", "--anyway", "--name", "ann")
@@ -332,7 +351,7 @@ async def test_a_collision_is_decided_once(open_room: Open) -> None:
 
     await eventually(merged, f"{late}'s work is in main")
     other = decided["steer"][0]
-    own = {f"stop-{other}", f"update-{other}", "later"}
+    own = {f"settle-{other}", f"stop-{other}", f"update-{other}", "later"}
 
     async def asks_anew() -> Json | None:
         found = [need for need in (await needs(room)).values() if need["about"] == other]

@@ -76,6 +76,8 @@ export const api = {
     call<{ reason?: string; commit?: string | null }>("POST", `/api/worktrees/${quote(agent)}/merge`, signed(choice)),
   discard: (agent: string) =>
     call<{ reason?: string; kept: string }>("POST", `/api/worktrees/${quote(agent)}/discard`, signed({})),
+  takeBack: (agent: string, commit: string) =>
+    call<{ reason?: string }>("POST", `/api/worktrees/${quote(agent)}/takeback`, signed({ commit })),
   abortMerge: (agent: string, settle = false) =>
     call<{ reason?: string }>("POST", `/api/worktrees/${quote(agent)}/abort`, signed(settle ? { settle } : {})),
   restore: (agent: string, kept: string) =>

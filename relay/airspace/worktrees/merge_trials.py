@@ -20,7 +20,7 @@ from relay.airspace.worktrees.tracked_worktree import TrackedWorktree
 from relay.git.checkout import Checkout
 from relay.git.diff import Differ
 from relay.git.merge_state import UnsettledFile
-from relay.git.run import GitError
+from relay.git.run import Git, GitError
 from relay.git.scratch_repository import ScratchRepository
 from relay.git.trial_merge import Merge, Target, Trial, TrialMerges, Verdict
 from relay.model.working_set import could_collide
@@ -86,6 +86,13 @@ class MergeTrials:
         trial = await self._trials.trial(self._scratch.git(self.main), commit, main, nothing=False)
         return trial.verdict is Verdict.NOTHING
 
+    async def takes(self, commit: str, main: str) -> bool:
+        """Does `main` take this commit without a conflict, or have all of it? Raises GitError."""
+        if self.main is None:
+            return False
+        trial = await self._trials.trial(self._scratch.git(self.main), commit, main, nothing=False)
+        return trial.verdict in (Verdict.CLEAN, Verdict.NOTHING)
+
     async def trials(self, target: Target | None) -> Mapping[str, Trial]:
         """Of each worktree: would it merge into `target` as it stands, with what is not committed?
 
@@ -113,6 +120,9 @@ class MergeTrials:
                     return
             async with gate:
                 try:
+                    if name in results and await self._is_outdated(git, work, target):
+                        results[name] = replace(results[name], outdated=True)
+                        return
                     empty = not work.snapshot.dirty and (
                         work.empty
                         if work.main == target.commit
@@ -139,6 +149,14 @@ class MergeTrials:
             for name, worktree in list(self._worktrees.items()):
                 group.create_task(ask(name, worktree.work), name=f"trial-{name}")
         return results
+
+    async def _is_outdated(self, git: Git, work: Work, target: Target) -> bool:
+        """Is a merge with an older `target` under way, of which the branch conflicts with no line now? Raises
+        GitError."""
+        head, merging = work.snapshot.head.commit, work.snapshot.merging
+        if head is None or len(merging) != 1 or not await is_ancestor(git, merging[0], target.commit):
+            return False
+        return await self.takes(head, target.commit)
 
     async def elsewhere(self, target: Target) -> dict[str, Trial]:
         """The same of agents of other members whose main branch is behind `target`, and is to follow it: what they

@@ -115,7 +115,8 @@ async def _shown(room: OpenRoom, args: argparse.Namespace) -> Json:
         board = _board(room)
         task = dict(await board.story(tx, number))
         found = await board.get(tx, number)
-        stands = await waiting_now(tx, found) or await failed_when_done(tx, found, task["landed"])
+        where = {"landed": task["landed"], "in_branch": task["in_branch"]}
+        stands = await waiting_now(tx, found) or await failed_when_done(tx, found, **where)
         task["stands"] = stands
         needs = [await found_task(tx, need["id"]) for need in task["depends_on"]]
         task["needs"] = [

@@ -10,7 +10,7 @@ from relay.app.needs import found
 from relay.app.needs.merges import First, to_settle_now
 from relay.app.needs.need import Kind, Need, NeedAction, later, put_off
 from relay.app.needs.words import prose, short, unmarked
-from relay.app.tasks.card import turns_in, verifications_of
+from relay.app.tasks.card import turns_in, verdict
 from relay.app.tasks.landed import MOST_JOBS, landed
 from relay.log.encoding import dumps
 from relay.model import Board, BoardTask, Message, actions, references
@@ -68,7 +68,7 @@ async def waiting(
     reference, before = references.message(row["number"]), first.get(agent)
     if reference in questions:
         before = First(f"question:{reference}", "it asks a question")
-    elif before is not None and task.id in await landed(tx, [task]):
+    elif before is not None and (await landed(tx, [task])).get(task.id) is not None:
         before = None
     return Waiting(agent, done, message_of_row(row), before)
 
@@ -181,12 +181,7 @@ async def _stands(
         return said, bad, True, before.of if before and bad else None, False
     if trees.get(agent) == "":
         return "its branch has no changes now", True, False, None, False
-    here = {agent: trees[agent]} if agent in trees else {}
-    own = next(iter(await verifications_of(tx, task, turns)), None)
-    standing = (await present.of_work(tx, here)).get(agent)
-    if standing and (of := standing.of.change.task or standing.of.change.about.get("task")) and of != task.id:
-        # The agent worked on another task then.
-        standing = None if own is None else present.Standing(own, present=False)
+    standing = await verdict(tx, task, agent, turns, trees, in_branch=True)
     if standing and standing.of.state in _VERDICTS:
         bad = standing.of.state in _NO_SUCCESS
         its = standing.of if bad else None
@@ -195,8 +190,4 @@ async def _stands(
             return f"{said[0].lower()}{said[1:]}".rstrip("."), True, False, its, False
         runs = standing.of.state in _RUNS
         return f"{_VERDICTS[standing.of.state]} ({standing.of.name})", bad, False, its, runs
-    # Its worktree is not here.
-    if own is None or own.state not in _VERDICTS:
-        return "", False, False, None, False
-    bad = own.state in _NO_SUCCESS
-    return f"{_VERDICTS[own.state]} ({own.name})", bad, False, own if bad else None, own.state in _RUNS
+    return "", False, False, None, False

@@ -27,6 +27,7 @@ from relay.app.worktrees.desk import WorktreeDesk
 from relay.base.durations import clock_time, parse_iso, rough_duration
 from relay.base.terminal_text import flat
 from relay.config.settings import LiveSettings
+from relay.coordination import attached
 from relay.log import events
 from relay.log.encoding import dumps
 from relay.merge.resolution import journal as conflicts
@@ -78,7 +79,8 @@ class NeedsInbox:
     async def _all(self, tx: Tx, now: float) -> list[Need]:
         members = self._roster.members
         agents = await found.agent_needs(tx, members, self._board, now)
-        questions = await found.questions(tx, members, now)
+        windows = [session.agent for session in await attached.here(tx)]  # people's own, which ask as well
+        questions = await found.questions(tx, (*members, *windows), now)
         trees, merging = (self.desk.trees(), self.desk.merging()) if self.desk else ({}, {})
         advisories = standing((await table.load_state(tx)).advisories.values(), merging)
         merges, told, waiting = await merge_needs(tx, members, now, trees, advisories)

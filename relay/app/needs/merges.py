@@ -47,7 +47,7 @@ def standing(advisories: Iterable[Advisory], merging: Mapping[str, bool]) -> lis
     def now(back: SetBack) -> SetBack:
         # Its lines are those of the markers.
         over = back.merging and not merging.get(back.agent, True)
-        return replace(back, merging=False, unsettled=False, lines={}) if over else back
+        return replace(back, merging=False, unsettled=False, outdated=False, lines={}) if over else back
 
     return [
         replace(each, set_back={name: now(back) for name, back in each.set_back.items()})
@@ -243,8 +243,9 @@ def _conflict(
     if back is not None and asks:
         if back.merging:
             buttons.append(gives_up(agent))
-        label = asks_to_take_in(agent, into, unsettled=back.unsettled)
-        buttons.append(NeedAction(f"update-{agent}", label, actions.TakeMain((agent,))))
+        if not back.outdated:
+            label = asks_to_take_in(agent, into, unsettled=back.unsettled)
+            buttons.append(NeedAction(f"update-{agent}", label, actions.TakeMain((agent,))))
     if queued:
         buttons.append(NeedAction("cancel", "Take it out of the queue", actions.TakeFromQueue(agent)))
     at = parse_iso(asked.at)

@@ -5,6 +5,7 @@ Invariant: no fact is decided here (`relay.app.needs.found`). Each function give
 
 from __future__ import annotations
 
+from relay.app.needs.found import MOST_ENTRIES
 from relay.app.needs.need import Kind, Need, NeedAction
 from relay.app.needs.words import named, sentence, short
 from relay.base.durations import parse_iso
@@ -12,9 +13,11 @@ from relay.base.terminal_text import flat
 from relay.log import events
 from relay.merge.exploration import journal as explorations
 from relay.model import actions, references
+from relay.room.journal.ledger import Q
+from relay.room.journal.values import message_of_row
 from relay.store.ports import Tx
 from relay.timeline.handoffs import journal as handoffs
-from relay.timeline.handoffs.event import answers_of
+from relay.timeline.handoffs.event import answers_of, goes_on
 from relay.verification import approvals
 from relay.verification import journal as verifications
 
@@ -49,7 +52,7 @@ async def handoff_needs(tx: Tx) -> list[Need]:
         event = None if handoff.event is None else await events.get(tx, handoff.event)
         labels = {
             "retry": "Try again",
-            "escalate": "Take it back",
+            "escalate": "End it here",
             "skip": "Hand on anyway",
             "branch": "On a branch",
         }
@@ -68,11 +71,21 @@ async def handoff_needs(tx: Tx) -> list[Need]:
         )
         reference = references.handoff(handoff.number)
         failed = {} if event is None else event.outputs["validation"]["failure_info"] or {}
-        why = short(failed.get("reason") or "it did not pass")
-        text = sentence(f"{handoff.source}'s work is not handed on to {handoff.target}: {why}")
-        at = parse_iso(event.at) if event is not None else 0.0
+        why, at = failed.get("reason") or "it did not pass", parse_iso(event.at) if event is not None else 0.0
+        if event is None or goes_on(event):  # not its rules: something else is in the way
+            why, at = await _in_the_way(tx, handoff.number)
+        text = sentence(f"{handoff.source}'s work is not handed on to {handoff.target}: {short(why)}")
         found.append(Need(f"handoff:{reference}", Kind.HANDOFF, at, handoff.source, text, buttons, reference))
     return found
+
+
+async def _in_the_way(tx: Tx, number: int) -> tuple[str, float]:
+    """What the room said last of why a handoff cannot go on, and when."""
+    rows = await tx.all(Q.messages_before, before=await events.last_pos(tx) + 1, limit=MOST_ENTRIES)
+    for message in map(message_of_row, rows):
+        if message.meta.get("handoff") == number and "why" in message.meta:
+            return str(message.meta["why"]), parse_iso(message.ts)
+    return "it cannot go on", await tx.now()
 
 
 async def exploration_needs(tx: Tx) -> list[Need]:
@@ -80,9 +93,19 @@ async def exploration_needs(tx: Tx) -> list[Need]:
     for one in await explorations.open_explorations(tx):
         if one.state is not explorations.State.WAITING:
             continue
+        # What left nothing cannot be taken; the one that is recommended, which is named first there, comes first.
+        runs = [run for run in await explorations.variants_of(tx, one.number) if run.at_commit is not None]
+        runs.sort(
+            key=lambda run: (
+                not one.recommendation.startswith(f"{run.name} "),
+                run.passing is False,
+                -(run.score or 0.0),
+                run.place,
+            )
+        )
         take = [
             NeedAction(f"take-{each.name}", f"Take {each.name}", actions.TakeVariant(one.number, each.name))
-            for each in one.config.variants
+            for each in runs
         ]
         end = NeedAction("end", "Take none", actions.EndExploration(one.number))
         text = f"{one.name} waits for your choice: {short(one.config.task)}."

@@ -11,6 +11,7 @@ from typing import Any
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.view import elsewhere, with_work
 from relay.app.verification import main_branch
+from relay.faces.landing import said
 from relay.model import Refusal, references
 from relay.model.actions import (
     Approve,
@@ -28,7 +29,6 @@ from relay.verification import approvals, journal, present
 from relay.verification.approvals import Answer
 from relay.verification.landing import journal as landings
 from relay.verification.landing.entry import EntryState
-from relay.verification.landing.service import said
 from relay.verification.verification import Change, Source, State
 
 

@@ -5,7 +5,6 @@ Invariant: what is asked here is a row and an event, so it works where no daemon
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from relay.model import Caller, Fault, Refusal, references
@@ -93,18 +92,6 @@ async def _over(tx: Tx, entry: Entry) -> Json:
         agreed = await approvals.agreed(tx, entry.approval)
         shown["approved"] = [each.as_json() for each in agreed]
     return shown
-
-
-async def said(tx: Tx) -> str:
-    """The queue for people, as markdown."""
-    entries = await journal.open_entries(tx)
-    lines = [f"- {entry_words(entry)}" for entry in entries]
-    ended: Sequence[Entry] = await journal.newest_ended(tx, 5)
-    if not entries:
-        lines.append("Nothing is in the landing queue. `/land @AGENT` puts a branch into it.")
-    if ended:
-        lines += ["", "Last:", *(f"- {entry_words(entry)}" for entry in ended)]
-    return "\n".join(lines)
 
 
 def entry_words(entry: Entry) -> str:

@@ -104,6 +104,8 @@ export interface Entry {
   task: string | null;
   /** Its merge on the main branch. */
   commit: string | null;
+  /** Of one that landed: who took its merge back. */
+  taken_back?: { by: string; at: string | null } | null;
   /** Of one that landed: did its test pass, and by what was it tested? */
   tested?: boolean;
   approved?: { reference: string; decided_by: string | null; policies: string[] }[];
