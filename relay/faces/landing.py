@@ -13,7 +13,7 @@ from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.worktrees.merging.own_files import own_files
 from relay.airspace.worktrees.merging.refusals import own_files_named
 from relay.airspace.worktrees.merging.takebacks import taken_back
-from relay.airspace.worktrees.merging.wording import outdated
+from relay.airspace.worktrees.merging.wording import needless
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.view import elsewhere, with_work
 from relay.config.settings import LiveSettings
@@ -143,9 +143,10 @@ class LandingView:
 
     async def plan(self, agents: Sequence[str] = ()) -> list[Json]:
         """What would be put into the queue for these agents, all with work where none is named, in the order in
-        which it would be tested: `[{agent, member, branch, merges, collides, files, policies, needs_approval, why}]`.
-        `member`: the other member where it is, None = it is here; `why`: why it would not land, empty = it may.
-        Raises Refusal for an agent without a worktree."""
+        which it would be tested: `[{agent, member, branch, merges, collides, undoes, stands, files, policies,
+        needs_approval, why}]`. `member`: the other member where it is, None = it is here; `undoes`, `stands`: as in
+        the list of the worktrees; `why`: why it would not land, empty = it may. Raises Refusal for an agent without
+        a worktree."""
         registry = self._registry
         for agent in agents:
             if registry.find(agent) is None and elsewhere(registry, agent) is None:
@@ -174,6 +175,8 @@ class LandingView:
                     "branch": row["branch"],
                     "merges": row["merges"],
                     "collides": row["collides"],
+                    "undoes": row["undoes"],
+                    "stands": row["stands"],
                     "files": paths,
                     "policies": [match.policy.name for match in routing.matches] + merge_test,
                     "needs_approval": routing.needs_approval,
@@ -201,8 +204,8 @@ def _why_not(row: Json) -> str:
     match row["merges"]:
         case "nothing":
             return "it has nothing to land"
-        case "conflicts" if row.get("outdated"):
-            return outdated(row.get("into") or "the main branch")
+        case "conflicts" if row.get("needless"):
+            return needless(row.get("into") or "the main branch")
         case "conflicts":
             return f"it conflicts with {row.get('into') or 'the main branch'}"
         case None:

@@ -237,8 +237,8 @@ def stands(row: Mapping[str, Any], beside: Beside | None) -> dict[str, Any] | No
     others = [hit["agent"] for hit in row["collides"]]
     if not others and warning is not None:
         others = [other for other in warning.part if other.upper() != name.upper()]
-    blocked = stuck(into, is_outdated=bool(row.get("outdated")))
-    if row.get("outdated"):
+    blocked = stuck(into, is_needless=bool(row.get("needless")))
+    if row.get("needless"):
         return told("conflicts", blocked)
     first, before = None if warning is None else warning.decided, ""
     if warning is not None and first is not None and first.agent.upper() == name.upper():

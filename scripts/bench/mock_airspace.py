@@ -133,7 +133,7 @@ def new_worktree(agent: str, **more: Any) -> Json:
         "landed": None,
         "unsettled": False,
         "merging": False,
-        "outdated": False,
+        "needless": False,
         "ports": None,
         "setup": None,
         "app": None,

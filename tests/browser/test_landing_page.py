@@ -188,6 +188,14 @@ async def test_the_queue_shows_what_is_tested_and_why_one_is_put_out(place: Plac
     dialog = page.get_by_test_id("land-dialog")
     await expect(dialog.get_by_test_id("planned")).to_have_count(2)
     await expect(dialog).to_contain_text("What tests it: unit tests, style.")
+    # Those that are ready to land are chosen, and one can be left out.
+    box, now = card(page, "planned", "BEN").get_by_test_id("plan-choose"), dialog.get_by_test_id("land-now")
+    await expect(now).to_have_text("Land 2 branches")
+    await box.focus()
+    await page.keyboard.press("Space")
+    await expect(now).to_have_text("Land 1 branch")
+    await box.check()
+    await expect(now).to_have_text("Land 2 branches")
     await look(page, "land-dialog")
     await dialog.get_by_test_id("land-now").press("Enter")
     batch = page.get_by_test_id("batch")
@@ -255,6 +263,20 @@ async def test_the_queue_shows_what_is_tested_and_why_one_is_put_out(place: Plac
     await expect(again.get_by_test_id("take-back")).to_have_count(1)
     assert git(place.room.folder, "ls-tree", "--name-only", "main", "src/ava.py") == ""
     await look(page, "landing-taken-back", whole=BODY)
+    # It does not land again with all others: its row says once why it is not chosen.
+    await page.get_by_test_id("land-all").click()
+    row = card(page, "planned", "AVA")
+    await expect(row.get_by_test_id("plan-undoes")).to_have_text(
+        ["This would bring back what ann took back in src/ava.py."]
+    )
+    await expect(row.get_by_test_id("plan-stands")).to_have_count(0)
+    await expect(row.get_by_test_id("plan-choose")).not_to_be_checked()
+    await expect(now).to_be_disabled()
+    await look(page, "land-dialog-undoes")
+    await row.get_by_test_id("plan-choose").check()
+    await now.click()
+    await expect(ava.first).to_have_attribute("aria-label", "AVA: landed")
+    assert "fine = 1" in git(place.room.folder, "show", "main:src/ava.py")
 
 
 async def _mended(place: Place) -> bool:

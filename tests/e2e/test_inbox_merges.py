@@ -195,14 +195,14 @@ async def test_a_merge_that_main_has_outrun_is_over(started: Started) -> None:
 
     async def outrun() -> Json | None:
         found = list((await needs(room)).values())
-        return found[0] if found and "an older main" in found[0]["text"] else None
+        return found[0] if found and "has no conflict" in found[0]["text"] else None
 
     need = await eventually(outrun, "the inbox says that main has moved on")
     assert names(need) == ["abort-BEN", "stop-BEN", "later"], need
-    said = "a merge with an older main is under way in its worktree; main has no conflict with it any more"
+    said = "a merge of main is under way in its worktree, and main has no conflict with its branch any more"
     assert said in need["text"] and "# half done" in cart.read_text(), need
     row = (await rows(room))["BEN"]
-    assert row["outdated"] and row["stands"]["text"] == "has an old merge of main under way", row
+    assert row["needless"] and row["stands"]["text"] == "has a needless merge of main under way", row
     for words in (("worktrees",), ("land", "BEN", "--dry-run")):
         assert said in (shown := await room.relay(*words)).out, shown.all
     # Nobody's words are in it any more: relay gives it up by itself.
@@ -210,5 +210,5 @@ async def test_a_merge_that_main_has_outrun_is_over(started: Started) -> None:
     await room.until_said("relay gave up the merge of main", speaker="RELAY")
     await eventually(lambda: nothing(room), "the inbox is empty")
     row = (await rows(room))["BEN"]
-    assert (row["merges"], row["merging"], row["outdated"]) == ("clean", False, False), row
+    assert (row["merges"], row["merging"], row["needless"]) == ("clean", False, False), row
     assert "<<<" not in cart.read_text() and "# BEN" in cart.read_text()

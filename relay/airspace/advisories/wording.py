@@ -14,7 +14,7 @@ from relay.airspace.advisories.rules.advisory import Advisory, Choice, right_of_
 from relay.airspace.advisories.rules.grouping import by_weight, evidence_of
 from relay.airspace.advisories.rules.set_back import SetBack
 from relay.airspace.readings import Evidence, Level
-from relay.airspace.worktrees.merging.wording import MOST_FILES, flat, listed, outdated, some, take_in
+from relay.airspace.worktrees.merging.wording import MOST_FILES, flat, listed, needless, some, take_in
 from relay.base.durations import time_limit
 from relay.git.merge_state import line_ranges
 from relay.model import references
@@ -83,6 +83,11 @@ def _why(advisory: Advisory) -> str:
     if len(agents) < 3:
         return first
     named = f"{', '.join(agents[:-1])} and {agents[-1]}"
+    if lead is not None and first.startswith("both "):
+        # Each piece of evidence is of pairs.
+        of = {flat(agent) for pair, contact in top.items() if lead in contact.evidence for agent in pair}
+        who = "all" if of == set(agents) else f"{_names(sorted(of))} both"
+        first = f"{who} {first.removeprefix('both ')}"
     return f"{named} meet in {files(contested)} ({first})"
 
 
@@ -144,8 +149,8 @@ def set_back(
 
 def finds(back: SetBack) -> str:
     """What keeps it from merging: "git finds conflicts in src/cart.py (lines 3-9)"."""
-    if back.outdated:
-        return outdated(back.branch)
+    if back.needless:
+        return needless(back.branch)
     places = listed([(path, back.lines.get(path, ())) for path in back.paths])
     return f"{'conflicts are not settled' if back.unsettled else 'git finds conflicts'} in {places}"
 

@@ -37,9 +37,7 @@ from relay.model import Refusal
 log = structlog.get_logger(__name__)
 #: Who gives up a merge of a commit that was taken back, and one that is not needed any more.
 GONE = "{0} has not the commit any more that was being merged, so relay"
-NEEDLESS = (
-    "{0} has moved on and has no conflict with the branch any more, and nobody has written into it, so relay"
-)
+NEEDLESS = "{0} has no conflict with the branch any more, and nobody has written into the merge, so relay"
 
 
 class BranchUpdates:
@@ -124,12 +122,11 @@ class BranchUpdates:
         if await self.is_stale(started):
             return GONE.format(started.into)
         target = await self._registry.target()
-        if target is None or target.name != started.into or target.commit == started.other:
+        if target is None or target.name != started.into:
             return ""
         written = await worktree.checkout.git.line("rev-parse", f"{started.commit}^{{tree}}")
-        if snapshot.tree != written or not await self._registry.merge_trials.takes(
-            started.head, target.commit
-        ):
+        trials = self._registry.merge_trials
+        if snapshot.tree != written or not await trials.is_needless(started.head, started.other, target):
             return ""
         return NEEDLESS.format(started.into)
 

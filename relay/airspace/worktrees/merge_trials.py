@@ -20,7 +20,7 @@ from relay.airspace.worktrees.tracked_worktree import TrackedWorktree
 from relay.git.checkout import Checkout
 from relay.git.diff import Differ
 from relay.git.merge_state import UnsettledFile
-from relay.git.run import Git, GitError
+from relay.git.run import GitError
 from relay.git.scratch_repository import ScratchRepository
 from relay.git.trial_merge import Merge, Target, Trial, TrialMerges, Verdict
 from relay.model.working_set import could_collide
@@ -86,12 +86,17 @@ class MergeTrials:
         trial = await self._trials.trial(self._scratch.git(self.main), commit, main, nothing=False)
         return trial.verdict is Verdict.NOTHING
 
-    async def takes(self, commit: str, main: str) -> bool:
-        """Does `main` take this commit without a conflict, or have all of it? Raises GitError."""
+    async def is_needless(self, head: str, merging: str, target: Target) -> bool:
+        """Is a merge of the commit `merging` of the main branch into `head` not needed: has the main branch moved on,
+        or somebody chosen, so that `target` takes `head` without a conflict? Raises GitError."""
         if self.main is None:
             return False
-        trial = await self._trials.trial(self._scratch.git(self.main), commit, main, nothing=False)
-        return trial.verdict in (Verdict.CLEAN, Verdict.NOTHING)
+        git = self._scratch.git(self.main)
+        trial = await self._trials.trial(git, head, target.commit, nothing=False)
+        if trial.verdict not in (Verdict.CLEAN, Verdict.NOTHING):
+            return False
+        chosen = any("resolved" in file.by for file in trial.joined)
+        return chosen if merging == target.commit else await is_ancestor(git, merging, target.commit)
 
     async def trials(self, target: Target | None) -> Mapping[str, Trial]:
         """Of each worktree: would it merge into `target` as it stands, with what is not committed?
@@ -116,13 +121,15 @@ class MergeTrials:
                 paths = tuple(path for path, _ in work.unsettled)
                 merging = bool(work.snapshot.merging)
                 results[name] = Trial(Verdict.CONFLICTS, paths, lines, unsettled=True, merging=merging)
-                if work.snapshot.merging == (target.commit,):
-                    return
             async with gate:
                 try:
-                    if name in results and await self._is_outdated(git, work, target):
-                        results[name] = replace(results[name], outdated=True)
-                        return
+                    head, under_way = work.snapshot.head.commit, work.snapshot.merging
+                    if name in results and head is not None and len(under_way) == 1:
+                        if await self.is_needless(head, under_way[0], target):
+                            results[name] = replace(results[name], needless=True)
+                            return
+                        if under_way[0] == target.commit:
+                            return
                     empty = not work.snapshot.dirty and (
                         work.empty
                         if work.main == target.commit
@@ -135,8 +142,8 @@ class MergeTrials:
                         results[name] = tried
                         return
                     # What is not settled, and what the main branch has got since then: by the lines of its own file.
-                    head, held = work.snapshot.head.commit, results[name].paths
-                    if work.snapshot.merging and head is not None:
+                    held = results[name].paths
+                    if under_way and head is not None:
                         own = await self._trials.trial(git, head, target.commit, nothing=False, lines=True)
                         known = {path: own.lines.get(path, ()) for path in held}
                         tried = replace(tried, lines={**tried.lines, **known})
@@ -149,14 +156,6 @@ class MergeTrials:
             for name, worktree in list(self._worktrees.items()):
                 group.create_task(ask(name, worktree.work), name=f"trial-{name}")
         return results
-
-    async def _is_outdated(self, git: Git, work: Work, target: Target) -> bool:
-        """Is a merge with an older `target` under way, of which the branch conflicts with no line now? Raises
-        GitError."""
-        head, merging = work.snapshot.head.commit, work.snapshot.merging
-        if head is None or len(merging) != 1 or not await is_ancestor(git, merging[0], target.commit):
-            return False
-        return await self.takes(head, target.commit)
 
     async def elsewhere(self, target: Target) -> dict[str, Trial]:
         """The same of agents of other members whose main branch is behind `target`, and is to follow it: what they

@@ -176,7 +176,7 @@ def _row(
         "left_out": list(work.snapshot.left_out),
         "unsettled": trial.unsettled,
         "merging": bool(work.snapshot.merging),
-        "outdated": trial.outdated,
+        "needless": trial.needless,
         "member": None,
         "away": False,
     }
@@ -222,7 +222,7 @@ def _told(work: SharedWork, others: Mapping[str, SharedWork]) -> dict[str, Any]:
         "left_out": [],
         "unsettled": trial.unsettled,
         "merging": work.merging,
-        "outdated": trial.outdated,
+        "needless": trial.needless,
         "member": work.member,
         "away": work.away,
         "collides": [

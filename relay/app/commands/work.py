@@ -116,8 +116,7 @@ async def _shown(room: OpenRoom, args: argparse.Namespace) -> Json:
         task = dict(await board.story(tx, number))
         found = await board.get(tx, number)
         where = {"landed": task["landed"], "in_branch": task["in_branch"]}
-        stands = await waiting_now(tx, found) or await failed_when_done(tx, found, **where)
-        task["stands"] = stands
+        task["stands"] = await waiting_now(tx, found) or await failed_when_done(tx, found, **where)
         needs = [await found_task(tx, need["id"]) for need in task["depends_on"]]
         task["needs"] = [
             {"number": need.number, "title": need.title, "state": _state(need)} for need in needs

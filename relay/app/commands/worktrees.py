@@ -362,10 +362,10 @@ def _merges(worktree: dict[str, Any]) -> str:
     into = worktree["into"] or "the main checkout"
     conflicts = "conflicts not settled" if worktree["unsettled"] else f"conflicts with {into}"
     joined = ", ".join(f"{file['path']} by {file['how']}" for file in worktree["joined"])
-    if worktree["outdated"]:
-        from relay.airspace.worktrees.merging.wording import outdated
+    if worktree["needless"]:
+        from relay.airspace.worktrees.merging.wording import needless
 
-        conflicts = f"{outdated(into)}; not settled"
+        conflicts = f"{needless(into)}; not settled"
     words = {
         "clean": f"merges clean into {into}",
         "joins": f"merges into {into}; relay joins {joined}",
@@ -411,10 +411,13 @@ def _undoes(hit: dict[str, Any]) -> str:
 
 
 def _turn(number: int, entry: dict[str, Any]) -> str:
-    first = f" (first it has to {entry['first']})" if entry["first"] else ""
-    if entry["failed"]:
-        first += f" (last: its tests failed, {entry['failed']})"
-    if entry["undoes"]:
-        first += f" (last: it {_undoes(entry['undoes'][0])})"
+    said = [f"first it has to {entry['first']}"] if entry["first"] else []
+    said += [f"its tests failed, {entry['failed']}"] if entry["failed"] else []
+    said += [f"it {_undoes(entry['undoes'][0])}"] if entry["undoes"] else []
     hits = [f"sets {hit['agent']} back in {', '.join(hit['paths'])}" for hit in entry["sets_back"]]
-    return f"{number}. {entry['agent']}{first}" + (f": {'; '.join(hits)}" if hits else "")
+    return (
+        f"{number}. {entry['agent']}"
+        + (f" ({'; '.join(said)})" if said else "")
+        + ": "[: 2 * bool(hits)]
+        + "; ".join(hits)
+    )

@@ -100,7 +100,7 @@ def collisions(asked: Iterable[Asking], agents: Iterable[str], here: Collection[
             button
             for name in own
             for button in (
-                *(() if back[name].outdated else (settles(name, f"settle-{name}", of_several=len(own) > 1),)),
+                *(() if back[name].needless else (settles(name, f"settle-{name}", of_several=len(own) > 1),)),
                 *((gives_up(name, f"abort-{name}"),) if name in stuck else ()),
             )
         ]

@@ -47,7 +47,7 @@ def standing(advisories: Iterable[Advisory], merging: Mapping[str, bool]) -> lis
     def now(back: SetBack) -> SetBack:
         # Its lines are those of the markers.
         over = back.merging and not merging.get(back.agent, True)
-        return replace(back, merging=False, unsettled=False, outdated=False, lines={}) if over else back
+        return replace(back, merging=False, unsettled=False, needless=False, lines={}) if over else back
 
     return [
         replace(each, set_back={name: now(back) for name, back in each.set_back.items()})
@@ -123,7 +123,12 @@ def to_settle(waiting: Mapping[str, str], asked: Iterable[Asking], off: Collecti
     """By agent, the conflict of its branch that is to be settled first, or the merge that is under way there.
     `waiting`: of `merge_needs`; `off`: the ids of needs that are put off. Pure."""
     found = {
-        name: First(one.id, f"its branch conflicts with {flat(back.branch)}")
+        name: First(
+            one.id,
+            "a merge is under way in its worktree"
+            if back.needless
+            else f"its branch conflicts with {flat(back.branch)}",
+        )
         for one in asked
         if one.id not in off
         for name, back in one.advisory.set_back.items()
@@ -243,7 +248,7 @@ def _conflict(
     if back is not None and asks:
         if back.merging:
             buttons.append(gives_up(agent))
-        if not back.outdated:
+        if not back.needless:
             label = asks_to_take_in(agent, into, unsettled=back.unsettled)
             buttons.append(NeedAction(f"update-{agent}", label, actions.TakeMain((agent,))))
     if queued:

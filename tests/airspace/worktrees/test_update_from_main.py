@@ -416,7 +416,7 @@ async def test_a_merge_that_main_does_not_need_any_more_is_given_up_unless_it_wa
     await one.look()
     await one.branch_updates.give_up_stale(["A"])
     assert (at / "a.py").read_text() == MINE and await merges(one) == ("clean", [])
-    assert "main has moved on and has no conflict with the branch" in one.happened[-1].text
+    assert "main has no conflict with the branch any more" in one.happened[-1].text
     # What somebody has written stays where it is, though it is no more needed.
     commit(repo, {"a.py": THEIRS})
     half = BOTH + "<<<<<<< x\n"
@@ -429,9 +429,9 @@ async def test_a_merge_that_main_does_not_need_any_more_is_given_up_unless_it_wa
     [row] = (await rows(one.registry))[0]
     target = await one.registry.target()
     [back] = update_set_back({}, await one.registry.merge_trials.trials(target), target, 0.0).values()
-    assert row["outdated"] and row["merging"] and back.outdated
-    assert (told := stands(row, None)) and told["text"] == "has an old merge of main under way"
-    assert finds(back).startswith("a merge with an older main is under way") and _why_not(row) == finds(back)
+    assert row["needless"] and row["merging"] and back.needless
+    assert (told := stands(row, None)) and told["text"] == "has a needless merge of main under way"
+    assert finds(back).startswith("a merge of main is under way") and _why_not(row) == finds(back)
     await one.actions.abort("A", "ann")
     assert await merges(one) == ("clean", []) and (at / "a.py").read_text() == MINE
 

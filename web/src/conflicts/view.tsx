@@ -248,14 +248,14 @@ function Unasked({ tree }: { tree: Worktree }) {
     <li data-testid="unasked" data-agent={tree.agent}>
       <p>
         <Who name={tree.agent} />{" "}
-        {tree.outdated ? <>has a merge with an older {into} under way, in {where}. {into} has no conflict with its branch any more: give the merge up.</>
+        {tree.needless ? <>has a merge of {into} under way that is not settled in {where}, and {into} has no conflict with its branch any more. Give the merge up.</>
           : under ? <>is merging {into} in its worktree, and {where} {tree.conflicts.length === 1 ? "is" : "are"} not settled.</>
           : tree.unsettled ? <>has conflict markers in {where}. Nothing is asked here while they stand.</>
             : <>conflicts with {into} in {where}. {!canSettle && "Landing it asks here what is to stand there."}</>}
         {!here && ` Its worktree is at ${tree.member}.`}
       </p>
-      {canSettle && !tree.outdated && <button type="button" class="button small" disabled={off} data-tip={tip} onClick={() => void act(async () => setRefused(await settle(tree)))} data-testid="conflict-settle">Settle it here</button>}
-      {canEnd && <button type="button" class={`button small ${tree.outdated ? "primary" : ""}`} disabled={off} data-tip={tip} onClick={() => void act(() => giveUp(tree.agent))} data-testid="conflict-give-up">Give the merge up</button>}
+      {canSettle && !tree.needless && <button type="button" class="button small" disabled={off} data-tip={tip} onClick={() => void act(async () => setRefused(await settle(tree)))} data-testid="conflict-settle">Settle it here</button>}
+      {canEnd && <button type="button" class={`button small ${tree.needless ? "primary" : ""}`} disabled={off} data-tip={tip} onClick={() => void act(() => giveUp(tree.agent))} data-testid="conflict-give-up">Give the merge up</button>}
       {refused && <p class="problem" role="alert"><Words text={refused} /></p>}
     </li>
   );

@@ -230,7 +230,7 @@ export default function NeedsView() {
   const told = wanted.value.size > 0 && standing.value === "granted";
   return (
     <section class="view needs-view" aria-label="Needs you" data-testid="needs-view">
-      <header class="view-head" {...over}><h2 tabIndex={-1}>Needs you</h2><span class="muted">{all.length ? `${counted(all.length, "thing")}, ${expires(all[0]!) ? "what expires first" : "the newest first"}` : ""}</span>
+      <header class="view-head" {...over}><h2 tabIndex={-1}>Needs you</h2><span class="muted">{all.length ? `${counted(all.length, "thing")}, ${expires(all[0]!) ? "what expires soon first" : "the newest first"}` : ""}</span>
         <span class="offscreen" role="status">{fresh > 0 ? `${fresh} new in the inbox` : ""}</span>
         {fresh > 0 && <button type="button" class="button small primary needs-new" onClick={bring} data-tip="The list stands still while you are in it." data-testid="needs-new">{fresh} new</button>}
         <button type="button" class="button small notify-open" onClick={() => setAsksHow(true)} aria-haspopup="dialog" data-on={told} data-testid="notify-open"><Icon name="bell" size={14} /> {told ? "Notifications are on" : wanted.value.size ? "Notifications are refused" : "Notify me"}</button>

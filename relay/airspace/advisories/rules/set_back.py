@@ -31,7 +31,7 @@ _MAIN = "main@"
 class SetBack:
     """`agent`'s work does not merge into `branch` at `commit`. `paths`: the files in conflict; `lines`: where in the
     agent's own files. `told`: the paths that the room has heard of. `unsettled`: the conflicts stand there with their
-    markers; `merging`: of a merge that is under way in a worktree here; `outdated`: as of a `Trial`. Times are Unix
+    markers; `merging`: of a merge that is under way in a worktree here; `needless`: as of a `Trial`. Times are Unix
     seconds."""
 
     agent: str
@@ -43,7 +43,7 @@ class SetBack:
     told: tuple[str, ...] = ()
     unsettled: bool = False
     merging: bool = False
-    outdated: bool = False
+    needless: bool = False
 
     @property
     def untold(self) -> bool:
@@ -57,8 +57,8 @@ class SetBack:
             "commit": self.commit,
             "paths": list(self.paths),
             "unsettled": self.unsettled,
-            "outdated": self.outdated,
-            "said": stuck(self.branch, is_outdated=self.outdated),
+            "needless": self.needless,
+            "said": stuck(self.branch, is_needless=self.needless),
             "lines": {path: [list(span) for span in spans] for path, spans in self.lines.items()},
         }
 
@@ -106,7 +106,7 @@ def update_set_back(
             heard = tuple(path for path in heard if _within(lines.get(path, ()), was.lines.get(path, ())))
         seen = replace(was, branch=target.name, commit=target.commit, paths=paths, lines=lines, told=heard)
         set_back[agent] = replace(
-            seen, unsettled=trial.unsettled, merging=trial.merging, outdated=trial.outdated
+            seen, unsettled=trial.unsettled, merging=trial.merging, needless=trial.needless
         )
     return set_back
 
