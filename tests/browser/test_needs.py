@@ -248,7 +248,7 @@ async def test_no_card_moves_while_a_person_is_in_the_list(chromium: Browser, tm
 
         # It stays while its agent works on something else, and the board says the same.
         other = await house.post("@AVA look around")
-        busy = f"AVA is at work on m{other['number']}. Is it done?"
+        busy = f"Is it done? AVA is at work on m{other['number']} now."
         await expect(need(ann, "answered")).to_contain_text(busy)
         await shot(page, "needs-busy-1400-light")
         await ann.go("board")

@@ -117,9 +117,7 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
     assert names(await says(room, "answered:t1", said)) == ["again", "done", "later"]
     # While its agent works on something else, the question stays, and says so.
     other = await room.post("@BEN look around")
-    said = (
-        rf"BEN has answered t1 .*\(m{answer['number']}\).* BEN is at work on m{other['number']}\. Is it done"
-    )
+    said = rf".*\(m{answer['number']}\).* Is it done\? BEN is at work on m{other['number']} now\.$"
     busy = await says(room, "answered:t1", said)
     assert names(busy) == ["again", "done", "later"]
     asks = [{"ref": "t1", "says": f"BEN has answered (m{answer['number']}): is it done?"}]
@@ -297,9 +295,9 @@ async def test_handoffs_variants_and_talk(open_room: Open) -> None:
     status, done = await room.ask("POST", "/api/explorations", json=order)
     assert (status, done["success"]) == (200, True), done
     waits = await comes(room, "exploration")
-    # The recommended one first, and that is whose turn measured better.
-    *takes, end = names(waits)
-    assert (waits["ref"], {*takes}, end) == ("x1", {"take-ava", "take-ben"}, "end")
+    # The recommended one is offered first.
+    assert waits["ref"] == "x1" and sorted(names(waits)[:2]) == ["take-ava", "take-ben"]
+    assert names(waits)[2:] == ["end"]
     assert "Cache the answers" in waits["text"]
     assert (await act(room, waits["id"], "take-ben"))["success"]
     await goes(room, waits["id"])

@@ -68,7 +68,7 @@ async def waiting(
     reference, before = references.message(row["number"]), first.get(agent)
     if reference in questions:
         before = First(f"question:{reference}", "it asks a question")
-    elif before is not None and task.id in await landed(tx, [task]):
+    elif before is not None and (await landed(tx, [task])).get(task.id) is not None:
         before = None
     return Waiting(agent, done, message_of_row(row), before)
 
@@ -120,8 +120,9 @@ async def answered_tasks(
         if fails:
             stands = ""  # why it did not land says so
         text += f"; {stands}." if stands else "" if said.endswith((".", "!", "?", "…")) else "."
+        text += " Is it done?"
         if busy := at_work.get(agent):
-            text += f" {agent} is at work on {busy}."
+            text += f" {agent} is at work on {busy} now."
             # What it changes for that says nothing of this task.
             bad = bad and (its is not None or not trees.get(agent))
         id = f"answered:{task.ref}"
@@ -134,10 +135,9 @@ async def answered_tasks(
         if out is not None:
             *lands, leave = out.actions
             ways = (again, *lands[1:]) if fails else (*lands, again)
-            text = f"{out.text} {text} Is it done?"
-            needs.append(replace(out, text=text, actions=(*ways, yes, leave), tasks=said_of))
+            needs.append(replace(out, text=f"{out.text} {text}", actions=(*ways, yes, leave), tasks=said_of))
             continue
-        need = Need(id, Kind.ANSWERED, ended, agent, f"{text} Is it done?", buttons, task.ref)
+        need = Need(id, Kind.ANSWERED, ended, agent, text, buttons, task.ref)
         news = f"{id}:{references.message(answer.number)}"
         tell_at = ended + (VERDICT_S if runs else BEGINS_S) if turns else None
         needs.append(replace(need, tasks=said_of, news=news, tell_at=tell_at))

@@ -204,7 +204,12 @@ def to_settle(waiting: Mapping[str, str], asked: Iterable[Asking], off: Collecti
     """By agent, the conflict of its branch that is to be settled first, or the merge that is under way there.
     `waiting`: of `merge_needs`; `off`: the ids of needs that are put off. Pure."""
     found = {
-        name: First(one.id, f"its branch conflicts with {flat(back.branch)}")
+        name: First(
+            one.id,
+            "a merge is under way in its worktree"
+            if back.needless
+            else f"its branch conflicts with {flat(back.branch)}",
+        )
         for one in asked
         if one.id not in off
         for name, back in one.advisory.set_back.items()
