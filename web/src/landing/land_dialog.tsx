@@ -77,7 +77,7 @@ export function LandDialog({ agents, squash = false, onClose }: { agents: readon
   const land = async (): Promise<void> => {
     setBusy(true);
     let said = "";
-    const went = await attempt(api.land(may, method).then((done) => (said = done.reason ?? "")));
+    const went = await attempt(api.land(may, method, true).then((done) => (said = done.reason ?? "")));
     setBusy(false);
     if (!went) return;
     toast(said.replace(/`/g, "") || "It is in the landing queue.", { action: { label: "Show the queue", run: () => show("landing") } });
