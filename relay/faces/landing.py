@@ -13,12 +13,12 @@ from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.worktrees.merging.own_files import own_files
 from relay.airspace.worktrees.merging.refusals import own_files_named
 from relay.airspace.worktrees.merging.takebacks import taken_back
-from relay.airspace.worktrees.merging.wording import some, would_undo
+from relay.airspace.worktrees.merging.wording import needless, some, would_undo
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.view import elsewhere, with_work
 from relay.config.command_line import command
 from relay.config.settings import LiveSettings
-from relay.faces.worktrees import put_out, rows_of
+from relay.faces.worktrees import paths_of, put_out, rows_of
 from relay.git.diff import changed_files, unified
 from relay.git.run import Git, GitError, name_of
 from relay.model import Fault, Refusal
@@ -179,7 +179,7 @@ class LandingView:
             policies = await self._policies.all()
         except (BadPolicies, OSError) as error:
             trouble = f"the policies cannot be used: {error}"
-        shown, order = await rows_of(registry, self._protocol, self._landings.store)
+        shown, order = await rows_of(registry, self._protocol, self._landings.store, self._policies)
         wanted = agents or with_work(registry)
         # Of an agent that several members have, one row: that with work, and here.
         ranked = sorted(shown, key=lambda row: (bool(row["files"]), row["member"] is None))
@@ -188,7 +188,7 @@ class LandingView:
         merge_test = ["merge.test"] if self._settings.current.merge.test else []
         plan = []
         for row in sorted(rows.values(), key=lambda row: (place.get(row["agent"], len(place)), row["agent"])):
-            paths = self._paths(row)
+            paths = paths_of(registry, row)
             own = await self._own(row, paths)
             routing = route(policies, paths)
             plan.append(
@@ -222,19 +222,13 @@ class LandingView:
             paths = [path for path in ours if path in theirs]
         return await asyncio.to_thread(own_files, self._settings.current, main.top, paths)
 
-    def _paths(self, row: Json) -> list[str]:
-        if row["member"]:
-            other = self._registry.merge_trials.others.get(row["agent"])
-            return [] if other is None else [touch.path for touch, _ in other.files]
-        worktree = self._registry.worktrees.get(row["agent"])
-        work = None if worktree is None else worktree.work
-        return [] if work is None else [name_of(record.path) for record in work.records]
-
 
 def _why_not(row: Json) -> str:
     match row["merges"]:
         case "nothing":
             return "it has nothing to land"
+        case "conflicts" if row.get("needless"):
+            return needless(row.get("into") or "the main branch")
         case "conflicts":
             return f"it conflicts with {row.get('into') or 'the main branch'}"
         case None:

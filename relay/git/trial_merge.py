@@ -139,8 +139,9 @@ class Trial:
     `verdict` None: git cannot tell; `unrelated`: because the two have no common history. `paths`: the files in
     conflict; `lines`: of each, first and last lines in the file of the side that is merged, where they are known.
     `unsettled`: the conflicts stand in the side's own files, with their markers; `merging`: of a merge that is under
-    way in a worktree here. `joined`: as of a `Merge`; where it
-    has nothing, files of which what was chosen or joined is what stands there.
+    way in a worktree here; `needless`: the main branch as it is now, by what was chosen, has no conflict with the
+    side itself. `joined`: as of a `Merge`; where it has nothing, files of which what was chosen or joined is what
+    stands there.
     """
 
     verdict: Verdict | None
@@ -150,6 +151,7 @@ class Trial:
     unsettled: bool = False
     joined: tuple[JoinedFile, ...] = ()
     merging: bool = False
+    needless: bool = False
 
     @property
     def conflicts(self) -> bool:

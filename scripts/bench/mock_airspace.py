@@ -133,6 +133,7 @@ def new_worktree(agent: str, **more: Any) -> Json:
         "landed": None,
         "unsettled": False,
         "merging": False,
+        "needless": False,
         "ports": None,
         "setup": None,
         "app": None,

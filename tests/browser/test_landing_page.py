@@ -501,6 +501,13 @@ async def test_a_task_shows_its_verifications(place: Place, come: Come) -> None:
     await look(page, "board-failed")
     (need,) = [one for one in await place.room.get("/api/needs") if one["id"] == "answered:t2"]
     assert "it was changed since its tests passed (v3). Is it done?" in need["text"], need
+    # Mended later by a message about no task: the branch as it stands counts, as long as the work is in it.
+    (place.room.folder / "AVA.yaml").write_text('- say: Done.\n  write: {src/ben.py: "FINE = 1\\n"}\n')
+    await place.room.post("@AVA please mend your branch")
+    await place.verified(5, "passed")
+    await expect(other.get_by_test_id("vmark")).to_contain_text("v5 ✓passed")
+    await expect(other).not_to_contain_text("not landed")
+    await expect(given.get_by_test_id("vmark")).to_contain_text("v5 ✓passed")
     await page.get_by_test_id("task").filter(has_text="Round once").click()
     await expect(page.get_by_test_id("task-verified")).to_contain_text("v2")
     await look(page, "task-verified")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 from tests.e2e.test_inbox import act, comes, names, needs
 from tests.e2e.test_inbox_work import answer_of, nothing
 from tests.e2e.test_set_back import Started, merge, rows, started
+from tests.git.repository import git
 from tests.outside import Json, eventually
 
 __all__ = ["started"]
@@ -36,7 +38,19 @@ async def test_a_conflict_is_one_need_with_all_that_comes_of_it(started: Started
         "Ask BEN again to settle the conflicts",
     ]
     assert "BEN does not merge into main now" in back["text"] and "SET BACK" not in back["text"], back
-    # Whether its task is done is asked when that is settled.
+    # Whether its task is done is asked when that is settled, and every view says so.
+    assert "answered:t1" not in await needs(room)
+    (at,) = back["tasks"]
+    assert at["ref"] == "t1" and re.fullmatch(
+        r"BEN has answered \(m\d+\): its branch conflicts with main", at["says"]
+    )
+    assert at["says"] in (await room.relay("work", "show", "t1")).out.splitlines()
+    # Who leaves the collision for a day is asked whether the task is done.
+    await act(room, back["id"], "later")
+    assert (await comes(room, "answered"))["id"] == "answered:t1"
+    assert "): is it done?" in (await room.relay("work", "show", "t1")).out
+    await room.post(f"/later {back['id']} undo")
+    await comes(room, "collision")
     assert "answered:t1" not in await needs(room)
 
     async def of_ben() -> list[Json]:
@@ -57,6 +71,8 @@ async def test_a_conflict_is_one_need_with_all_that_comes_of_it(started: Started
     clash = await eventually(lambda: one("conflict", *parts), "one need")
     assert names(clash) == [*(f"choice-{n}" for n in range(1, 6)), "abort", "update-BEN"]
     assert [need["id"] for need in json.loads((await room.relay("inbox", "--json")).out)] == [clash["id"]]
+    assert [one["ref"] for one in clash["tasks"]] == ["t1"]
+    assert "): c1 is to be settled first\n" in (await room.relay("work", "show", "t1")).out
     asked = await room.post("/inbox")
     assert (await room.reply_to(asked["id"], "RELAY"))["body"].startswith("1 thing needs you")
 
@@ -162,3 +178,37 @@ async def test_work_whose_conflicts_are_decided_is_landed_from_the_inbox(started
     await answer_of(room, "of BEN landed on main")
     await eventually(lambda: nothing(room), "the inbox is empty")
     assert "# BEN" in (room.folder / "src" / "cart.py").read_text()
+
+
+async def test_a_merge_that_main_has_outrun_is_over(started: Started) -> None:
+    """main takes AVA's merge back while BEN is in the middle of merging it: git merges BEN again."""
+    room = await started("AVA", "BEN")
+    await merge(room, "AVA")
+    told = await room.until_said("BEN does not merge into main now", speaker="RELAY")
+    await room.reply_to(told["id"], "BEN")
+    await room.until_said(r"BEN has not settled src/cart\.py", speaker="RELAY")
+    # What somebody has written into it stays until a person says otherwise; all views say how it is.
+    cart = room.folder / ".relay" / "worktrees" / "ben" / "src" / "cart.py"
+    marked = cart.read_text()
+    cart.write_text(marked + "# half done\n")
+    git(room.folder, "revert", "--no-edit", "-m", "1", "HEAD")
+
+    async def outrun() -> Json | None:
+        found = list((await needs(room)).values())
+        return found[0] if found and "has no conflict" in found[0]["text"] else None
+
+    need = await eventually(outrun, "the inbox says that main has moved on")
+    assert names(need) == ["abort-BEN", "stop-BEN", "later"], need
+    said = "a merge of main is under way in its worktree, and main has no conflict with its branch any more"
+    assert said in need["text"] and "# half done" in cart.read_text(), need
+    row = (await rows(room))["BEN"]
+    assert row["needless"] and row["stands"]["text"] == "has a needless merge of main under way", row
+    for words in (("worktrees",), ("land", "BEN", "--dry-run")):
+        assert said in (shown := await room.relay(*words)).out, shown.all
+    # Nobody's words are in it any more: relay gives it up by itself.
+    cart.write_text(marked)
+    await room.until_said("relay gave up the merge of main", speaker="RELAY")
+    await eventually(lambda: nothing(room), "the inbox is empty")
+    row = (await rows(room))["BEN"]
+    assert (row["merges"], row["merging"], row["needless"]) == ("clean", False, False), row
+    assert "<<<" not in cart.read_text() and "# BEN" in cart.read_text()

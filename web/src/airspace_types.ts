@@ -74,7 +74,7 @@ export interface Advisory {
   mark: "useful" | "noise" | null;
   steering: "waiting" | "left" | "stayed" | null;
   /** Of its agents, those whose work the main branch does not take now. */
-  set_back?: { agent: string; branch: string; paths: string[]; lines: Record<string, [number, number][]> }[];
+  set_back?: { agent: string; branch: string; said: string; needless?: boolean; paths: string[]; lines: Record<string, [number, number][]> }[];
   /** What a person can decide about it now. */
   actions?: Choice[];
 }

@@ -59,6 +59,8 @@ export interface Worktree {
   stands?: Standing | null;
   /** A merge into it is under way. */
   merging?: boolean;
+  /** The main branch, as it is now and by what was chosen, has no conflict with the branch itself. */
+  needless?: boolean;
   /** The conflicts stand in its own files, with their markers. */
   unsettled?: boolean;
   /** The other member of the fleet where it is: it is only looked at here. */

@@ -32,6 +32,14 @@ describe("the list of needs", () => {
     expect(shown(merged(placed("a"), [need("new")], "pointer", new Set(["a"])))).toEqual(["a gone"]);
     expect(shown(merged(told.shown, [need("new"), need("b"), need("c")], "", new Set(["a"])))).toEqual(["new", "b", "c"]);
   });
+  it("names the need that stands for a task's question now, and calls settled only what nobody asks any more", () => {
+    const asks: Need = { ...need("answered:t1"), kind: "answered", ref: "t1" };
+    const clash: Need = { ...need("conflict:c1"), kind: "conflict", tasks: [{ ref: "t1", says: "" }] };
+    const told = merged([{ need: asks, gone: false }, ...placed("b")], [clash, need("b")], "focus", nobody);
+    expect(shown(told)).toEqual(["answered:t1 gone", "b"]);
+    expect(told.shown[0]!.heir?.id).toBe("conflict:c1");
+    expect(merged(told.shown, [need("b")], "focus", nobody).shown[0]!.heir).toBeUndefined();
+  });
   it("holds back nothing that expires: it comes to the end, where it moves no card", () => {
     const asks: Need = { ...need("p"), kind: "permission", ends_at: "2026-11-28T06:00:00Z" };
     const budget: Need = { ...need("s"), kind: "budget", ends_at: "2026-11-28T06:00:00Z" };

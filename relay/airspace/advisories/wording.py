@@ -14,7 +14,7 @@ from relay.airspace.advisories.rules.advisory import Advisory, Choice, right_of_
 from relay.airspace.advisories.rules.grouping import by_weight, evidence_of
 from relay.airspace.advisories.rules.set_back import SetBack
 from relay.airspace.readings import Evidence, Level
-from relay.airspace.worktrees.merging.wording import MOST_FILES, flat, listed, some, take_in
+from relay.airspace.worktrees.merging.wording import MOST_FILES, flat, listed, needless, some, take_in
 from relay.base.durations import time_limit
 from relay.git.merge_state import line_ranges
 from relay.model import references
@@ -149,6 +149,8 @@ def set_back(
 
 def finds(back: SetBack) -> str:
     """What keeps it from merging: "git finds conflicts in src/cart.py (lines 3-9)"."""
+    if back.needless:
+        return needless(back.branch)
     places = listed([(path, back.lines.get(path, ())) for path in back.paths])
     return f"{'conflicts are not settled' if back.unsettled else 'git finds conflicts'} in {places}"
 

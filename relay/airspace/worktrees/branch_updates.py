@@ -35,8 +35,9 @@ from relay.git.snapshot import Snapshot
 from relay.model import Refusal
 
 log = structlog.get_logger(__name__)
-#: Who gives up a merge of a commit that was taken back.
+#: Who gives up a merge of a commit that was taken back, and one that is not needed any more.
 GONE = "{0} has not the commit any more that was being merged, so relay"
+NEEDLESS = "{0} has no conflict with the branch any more, and nobody has written into the merge, so relay"
 
 
 class BranchUpdates:
@@ -87,7 +88,7 @@ class BranchUpdates:
         self._registry.wake.set()
 
     async def give_up_stale(self, agents: Iterable[str]) -> None:
-        """Give up merges of commits that the main branch has not any more, as after a reset."""
+        """Give up merges that are over (`_why_over`), while their agents are not at work."""
         for name in agents:
             worktree = self._registry.worktrees.get(name)
             if (
@@ -100,8 +101,11 @@ class BranchUpdates:
             try:
                 async with worktree.lock:
                     started = await started_merge(worktree.checkout)
-                    if name not in self._registry.turn_trees and started and await self.is_stale(started):
-                        await self.take(worktree, await worktree.take_snapshot(everything=True), begin=False)
+                    if started is None or name in self._registry.turn_trees:
+                        continue
+                    snapshot = await worktree.take_snapshot(everything=True)
+                    if await self._why_over(worktree, started, snapshot):
+                        await self.take(worktree, snapshot, begin=False)
             except (GitError, WorktreeGone, OSError) as error:
                 log.warning("merge not given up", agent=name, reason=str(error))
 
@@ -111,6 +115,20 @@ class BranchUpdates:
         if target is None or main is None or target.name != started.into:
             return False
         return not await is_ancestor(main.git, started.other, target.commit)
+
+    async def _why_over(self, worktree: TrackedWorktree, started: StartedMerge, snapshot: Snapshot) -> str:
+        """Who gives up a merge that relay began, with the reason; empty while it is to be settled. One that somebody
+        has written into is theirs, unless its commit is gone. Raises GitError."""
+        if await self.is_stale(started):
+            return GONE.format(started.into)
+        target = await self._registry.target()
+        if target is None or target.name != started.into:
+            return ""
+        written = await worktree.checkout.git.line("rev-parse", f"{started.commit}^{{tree}}")
+        trials = self._registry.merge_trials
+        if snapshot.tree != written or not await trials.is_needless(started.head, started.other, target):
+            return ""
+        return NEEDLESS.format(started.into)
 
     async def give_up(
         self, worktree: TrackedWorktree, update: UpdateFromMain, started: StartedMerge, why: str
@@ -134,8 +152,9 @@ class BranchUpdates:
         update, source = await self.update_of(worktree)
         try:
             started = await update.resume(worktree.name, worktree.checkout, source.snapshot)
-            if started is not None and await self.is_stale(started):
-                await self.give_up(worktree, update, started, GONE.format(started.into))
+            why = await self._why_over(worktree, started, source.snapshot) if started is not None else ""
+            if started is not None and why:
+                await self.give_up(worktree, update, started, why)
                 started, source = (
                     None,
                     replace(source, snapshot=await worktree.take_snapshot(everything=True)),
@@ -199,8 +218,8 @@ class BranchUpdates:
         if not await update.is_under_way(worktree.checkout, started, snapshot.head):
             return await worktree.take_snapshot(everything=True)
         try:
-            if await self.is_stale(started):
-                await self.give_up(worktree, update, started, GONE.format(started.into))
+            if why := await self._why_over(worktree, started, snapshot):
+                await self.give_up(worktree, update, started, why)
                 return await worktree.take_snapshot(everything=True)
             if not snapshot.unsettled:
                 commit = await update.conclude(worktree.name, worktree.checkout, snapshot, started)

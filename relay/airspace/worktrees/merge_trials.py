@@ -86,6 +86,18 @@ class MergeTrials:
         trial = await self._trials.trial(self._scratch.git(self.main), commit, main, nothing=False)
         return trial.verdict is Verdict.NOTHING
 
+    async def is_needless(self, head: str, merging: str, target: Target) -> bool:
+        """Is a merge of the commit `merging` of the main branch into `head` not needed: has the main branch moved on,
+        or somebody chosen, so that `target` takes `head` without a conflict? Raises GitError."""
+        if self.main is None:
+            return False
+        git = self._scratch.git(self.main)
+        trial = await self._trials.trial(git, head, target.commit, nothing=False)
+        if trial.verdict not in (Verdict.CLEAN, Verdict.NOTHING):
+            return False
+        chosen = any("resolved" in file.by for file in trial.joined)
+        return chosen if merging == target.commit else await is_ancestor(git, merging, target.commit)
+
     async def trials(self, target: Target | None) -> Mapping[str, Trial]:
         """Of each worktree: would it merge into `target` as it stands, with what is not committed?
 
@@ -109,10 +121,15 @@ class MergeTrials:
                 paths = tuple(path for path, _ in work.unsettled)
                 merging = bool(work.snapshot.merging)
                 results[name] = Trial(Verdict.CONFLICTS, paths, lines, unsettled=True, merging=merging)
-                if work.snapshot.merging == (target.commit,):
-                    return
             async with gate:
                 try:
+                    head, under_way = work.snapshot.head.commit, work.snapshot.merging
+                    if name in results and head is not None and len(under_way) == 1:
+                        if await self.is_needless(head, under_way[0], target):
+                            results[name] = replace(results[name], needless=True)
+                            return
+                        if under_way[0] == target.commit:
+                            return
                     empty = not work.snapshot.dirty and (
                         work.empty
                         if work.main == target.commit
@@ -125,8 +142,8 @@ class MergeTrials:
                         results[name] = tried
                         return
                     # What is not settled, and what the main branch has got since then: by the lines of its own file.
-                    head, held = work.snapshot.head.commit, results[name].paths
-                    if work.snapshot.merging and head is not None:
+                    held = results[name].paths
+                    if under_way and head is not None:
                         own = await self._trials.trial(git, head, target.commit, nothing=False, lines=True)
                         known = {path: own.lines.get(path, ()) for path in held}
                         tried = replace(tried, lines={**tried.lines, **known})

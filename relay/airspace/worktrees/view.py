@@ -176,6 +176,7 @@ def _row(
         "left_out": list(work.snapshot.left_out),
         "unsettled": trial.unsettled,
         "merging": bool(work.snapshot.merging),
+        "needless": trial.needless,
         "member": None,
         "away": False,
     }
@@ -221,6 +222,7 @@ def _told(work: SharedWork, others: Mapping[str, SharedWork]) -> dict[str, Any]:
         "left_out": [],
         "unsettled": trial.unsettled,
         "merging": work.merging,
+        "needless": trial.needless,
         "member": work.member,
         "away": work.away,
         "collides": [

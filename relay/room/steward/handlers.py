@@ -297,13 +297,19 @@ class ActionHandlers:
             prospect = await self._prospect(tx, policy, order)
             # One whose pause is over waits for its attempt too.
             closed = (await queue.load_breaker(tx, policy)).state is BreakerState.CLOSED
-            if not prospect.probes and (closed or prospect.why):
-                why = (
-                    f"cannot be tried now: {prospect.why}" if prospect.why else "works: it gets every message"
-                )
-                raise Refusal(f"{name} {why}.", "`/retry m<number>` asks again for a message.")
             missed = [Job.of_row(row) for row in await tx.all(Q.last_skips, limit=LATEST)]
             latest = max((job for job in missed if job.agent == name), key=lambda job: job.id, default=None)
+            if not prospect.probes and prospect.why:
+                raise Refusal(
+                    f"{name} cannot be tried now: {prospect.why}.", "`/who` shows how the agents are."
+                )
+            if not prospect.probes and closed:
+                fix = (
+                    f"`{actions.Retry(latest.id, 'job').line()}` asks again"
+                    if latest
+                    else "Send it a message"
+                )
+                raise Refusal(f"{name} works: it gets every message.", f"{fix}.")
             if latest is not None:
                 texts.append((await self.retry(tx, [latest], order)).text)
                 continue

@@ -10,11 +10,15 @@ from typing import Any
 
 import pytest
 
+from relay.airspace.advisories.rules.set_back import update_set_back
+from relay.airspace.advisories.wording import finds
 from relay.airspace.worktrees.merging import update_from_main
 from relay.airspace.worktrees.merging.merge_into_main import BranchMerger
 from relay.airspace.worktrees.merging.proposal import MergeOptions
 from relay.airspace.worktrees.merging.update_from_main import UpdateFromMain
 from relay.airspace.worktrees.view import difference, rows
+from relay.faces.landing import _why_not
+from relay.faces.worktrees import stands
 from relay.git.checkout import Checkout
 from relay.git.merge_state import MERGE, WRITTEN, unsettled_lines
 from relay.git.run import Git, GitError
@@ -398,6 +402,38 @@ async def test_a_main_branch_that_was_reset_is_not_taken_in(tmp_path: Path) -> N
     assert (one.at("A") / "a.py").read_text() == MINE
     assert (await merges(one))[0] == "clean"
     assert "has not the commit any more" in one.happened[-1].text
+
+
+async def test_a_merge_that_main_does_not_need_any_more_is_given_up_unless_it_was_written_into(
+    tmp_path: Path,
+) -> None:
+    """A commit by hand on main is taken back by another one: main takes the branch again."""
+    one = await conflicting(tmp_path)
+    repo, at = tmp_path / "repo", one.at("A")
+    await turn(one, {})
+    assert await merges(one) == ("conflicts", ["a.py"]) and await stuck(one) == (True, True)
+    git(repo, "revert", "--no-edit", "HEAD")
+    await one.look()
+    await one.branch_updates.give_up_stale(["A"])
+    assert (at / "a.py").read_text() == MINE and await merges(one) == ("clean", [])
+    assert "main has no conflict with the branch any more" in one.happened[-1].text
+    # What somebody has written stays where it is, though it is no more needed.
+    commit(repo, {"a.py": THEIRS})
+    half = BOTH + "<<<<<<< x\n"
+    await turn(one, {"a.py": half})
+    git(repo, "revert", "--no-edit", "HEAD")
+    await one.look()
+    await one.branch_updates.give_up_stale(["A"])
+    assert (at / "a.py").read_text() == half and git(at, "rev-parse", "MERGE_HEAD")
+    assert await merges(one) == ("conflicts", ["a.py"])
+    [row] = (await rows(one.registry))[0]
+    target = await one.registry.target()
+    [back] = update_set_back({}, await one.registry.merge_trials.trials(target), target, 0.0).values()
+    assert row["needless"] and row["merging"] and back.needless
+    assert (told := stands(row, None)) and told["text"] == "has a needless merge of main under way"
+    assert finds(back).startswith("a merge of main is under way") and _why_not(row) == finds(back)
+    await one.actions.abort("A", "ann")
+    assert await merges(one) == ("clean", []) and (at / "a.py").read_text() == MINE
 
 
 async def test_an_agent_that_runs_git_itself(tmp_path: Path) -> None:

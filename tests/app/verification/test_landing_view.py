@@ -121,8 +121,9 @@ async def test_what_was_taken_back_is_said_of_what_landed(
 @BOTH
 async def test_a_branch_is_ready_to_land_in_the_same_words_everywhere(open_place: Open) -> None:
     place = await open_place()
-    place.have(policy("unit", python("import os, sys; sys.exit(os.path.exists('bad.py'))")))
-    service = WorktreesService(place.store, place.registry, place.actions)
+    unit = policy("unit", python("import os, sys; sys.exit(os.path.exists('bad.py'))"))
+    place.have(unit)
+    service = WorktreesService(place.store, place.registry, place.actions, place.policies)
 
     async def told(agent: str) -> str:
         """How its branch stands, which `relay worktrees` says too."""
@@ -145,6 +146,11 @@ async def test_a_branch_is_ready_to_land_in_the_same_words_everywhere(open_place
     await place.work("AVA", {"ava.py": "x = 2\n"})
     assert await told("AVA") == "changed since its tests passed"
     await place.work("AVA", {"ava.py": "x = 1\n"})
+    approve = {"patterns": ["**/*.py"], "requires_approval": True}
+    place.have(unit, policy("approve", python("pass"), **approve))
+    assert await told("AVA") == "ready, wants an approval"
+    place.have(unit, policy("approve", python("pass"), **approve | {"patterns": ["docs/**"]}))
+    assert await told("AVA") == "ready to land"
     await Landings(place.store).ask(ANN, "AVA")
     assert await told("AVA") == "waits in the landing queue"
 
@@ -171,7 +177,7 @@ async def test_many_branches_are_listed_by_few_readings(
     open_place: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = await open_place("AVA", "BEN", *(f"AGENT{number}" for number in range(6)))
-    service = WorktreesService(place.store, place.registry, place.actions)
+    service = WorktreesService(place.store, place.registry, place.actions, place.policies)
     read = place.store.read
 
     async def landed() -> dict[str, str]:
@@ -219,9 +225,19 @@ def test_what_is_known_beside_a_branch_says_how_it_stands() -> None:
         (Priority("AVA", 0, 0.0), Priority("BEN", 0, 0.0)),
         {("AVA", "BEN"): Contact(Level.TRAFFIC, 0.5)},
     )
+    meets = Contact(Level.RESOLUTION, 0.9)
+    decided = Advisory(
+        "2", 0.0, (Priority("AVA", 0, 0.0, by="ann"), Priority("BEN", 0, 0.0)), {("AVA", "BEN"): meets}
+    )
     hit = {"agent": "CLEO", "path": "src/cart.py", "commit": "1" * 40, "did": "landed"}
     said = {
         "collides with BEN": stands(row, Beside((near,))),
+        "conflicts with main, collides with BEN": stands(row | {"merges": "conflicts"}, Beside((near,))),
+        # What a person decided: the one goes first, the other gives way.
+        "ready to land, before BEN": stands(row, Beside((decided,))),
+        "not merged yet, before BEN": stands(row, Beside((decided,), at_work={"AVA"})),
+        "collides with AVA: AVA goes first": stands(row | {"agent": "BEN"}, Beside((decided,))),
+        "ready, wants an approval": stands(row, Beside(asks={"AVA"})),
         "waits for an approval": stands(row, Beside(queued={"AVA": "waits for an approval"})),
         "would undo CLEO's landed lines in cart.py": stands(row | {"undoes": [hit]}, Beside()),
         "would bring back what CLEO took back in cart.py": stands(

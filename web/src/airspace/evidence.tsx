@@ -200,7 +200,7 @@ export function AdvisoryCard({ advisory, brief = false }: { advisory: Advisory; 
       )}
       {Object.entries(advisory.not_asked ?? {}).map(([name, reason]) => <p key={name} class="small muted"><Who name={name} /> was not asked: {reason}</p>)}
       {advisory.steering && <p class="small">{STEERING[advisory.steering] ?? advisory.steering}</p>}
-      {isOpen(advisory) && (advisory.set_back ?? []).map((back) => <p key={back.agent} class="small set-back" data-testid="set-back"><Who name={back.agent} /> does not merge into <code>{back.branch}</code> now: conflicts in {back.paths.map((path, i) => <span key={path}>{i > 0 && ", "}<code>{path}</code></span>)}</p>)}
+      {isOpen(advisory) && (advisory.set_back ?? []).map((back) => <p key={back.agent} class="small set-back" data-testid="set-back"><Who name={back.agent} /> {back.needless ? `${back.said}:` : <>does not merge into <code>{back.branch}</code> now:</>} conflicts in {back.paths.map((path, i) => <span key={path}>{i > 0 && ", "}<code>{path}</code></span>)}</p>)}
       {isOpen(advisory) && advisory.actions && <Choices of={advisory.actions} />}
       <Outcome advisory={advisory} />
       <footer>

@@ -127,7 +127,9 @@ function One({ conflict }: { conflict: Conflict }) {
   const waits = needs.value.find((need) => need.id === `conflict:${conflict.reference}`);
   const over = conflict.state === "gone";
   const newer = over ? openConflicts.value.find((one) => one.path === conflict.path && one.agent === conflict.agent) : undefined;
-  const left = openConflicts.value.some((one) => one.agent === conflict.agent);
+  const mine = openConflicts.value.filter((one) => one.agent === conflict.agent);
+  const left = mine.length > 0;
+  const next = decided && !newer ? (left ? mine : openConflicts.value).at(-1) : undefined; // the newest is the first
   // What became of the work since: a merge is offered only where there is one to make.
   const tree = conflict.state === "resolved" && !left ? worktreeFor(conflict.agent) : undefined;
   const merges = tree?.merges !== "nothing";
@@ -147,6 +149,7 @@ function One({ conflict }: { conflict: Conflict }) {
     field.current?.scrollIntoView({ block: "nearest" });
   };
   const act = useRef<(choice: number) => void>(() => {});
+  const key = useRef<(choice: number) => void>(() => {});
   // With what is shown: a key that is pressed at once counts.
   useLayoutEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
@@ -155,7 +158,7 @@ function One({ conflict }: { conflict: Conflict }) {
       if (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) return;
       if (!/^[1-5]$/.test(event.key)) return;
       event.preventDefault();
-      act.current(Number(event.key));
+      key.current(Number(event.key));
     };
     document.addEventListener("keydown", onKey);
     return () => document.removeEventListener("keydown", onKey);
@@ -173,6 +176,8 @@ function One({ conflict }: { conflict: Conflict }) {
     if (choice === 4 && !conflict.whole) write();
     else if (buttons.some(([one]) => one === choice)) void decide(choice);
   };
+  // What is decided is overruled by its buttons alone: a key that is pressed next is meant for the next conflict.
+  key.current = (choice) => { if (!decided) act.current(choice); };
   const chosen = conflict.resolution?.resolution_type;
   const current = conflict.state === "rejected" ? 5 : chosen?.type === "human_resolved" ? 4 : chosen?.type === "agent_resolved" ? 3 : chosen?.type === "side_chosen" ? (chosen.chosen === conflict.agent ? 2 : 1) : 0;
   return (
@@ -191,6 +196,7 @@ function One({ conflict }: { conflict: Conflict }) {
           <Icon name={conflict.state === "resolved" ? "check" : "close"} size={15} />
           <span>{standing(conflict)}{conflict.state === "resolved" && (conflict.resolution?.validated ? " The tests pass with it." : merges && " Another choice takes its place until the work is merged.")}{tree && !merges && ` Now, ${conflict.agent}'s branch: ${mergeWords(tree)}.`}</span>
           {newer && <button type="button" class="link" onClick={() => showConflict(newer.number)}>{newer.reference} asks about it now</button>}
+          {next && <button type="button" class="link" onClick={() => showConflict(next.number)} data-testid="conflict-go-on">Decide {next.reference}</button>}
           {conflict.state === "resolved" && !left && merges && <button type="button" class="link" onClick={() => { mergeOf.value = conflict.agent; show("worktrees"); }} data-testid="conflict-merge">Merge {conflict.agent}'s work</button>}
         </p>
       )}
@@ -202,7 +208,7 @@ function One({ conflict }: { conflict: Conflict }) {
       <div class="conflict-choices" role="group" aria-label="What is to stand there">
         {buttons.map(([choice, name, tip]) => (
           <button key={choice} type="button" class="button" aria-pressed={current === choice} disabled={busy || over} data-tip={tip} onClick={() => act.current(choice)} data-testid={`choose-${choice}`}>
-            <kbd>{choice}</kbd> {name}
+            {!decided && <><kbd>{choice}</kbd> </>}{name}
           </button>
         ))}
       </div>
@@ -242,13 +248,14 @@ function Unasked({ tree }: { tree: Worktree }) {
     <li data-testid="unasked" data-agent={tree.agent}>
       <p>
         <Who name={tree.agent} />{" "}
-        {under ? <>is merging {into} in its worktree, and {where} {tree.conflicts.length === 1 ? "is" : "are"} not settled.</>
+        {tree.needless ? <>has a merge of {into} under way that is not settled in {where}, and {into} has no conflict with its branch any more. Give the merge up.</>
+          : under ? <>is merging {into} in its worktree, and {where} {tree.conflicts.length === 1 ? "is" : "are"} not settled.</>
           : tree.unsettled ? <>has conflict markers in {where}. Nothing is asked here while they stand.</>
             : <>conflicts with {into} in {where}. {!canSettle && "Landing it asks here what is to stand there."}</>}
         {!here && ` Its worktree is at ${tree.member}.`}
       </p>
-      {canSettle && <button type="button" class="button small" disabled={off} data-tip={tip} onClick={() => void act(async () => setRefused(await settle(tree)))} data-testid="conflict-settle">Settle it here</button>}
-      {canEnd && <button type="button" class="button small" disabled={off} data-tip={tip} onClick={() => void act(() => giveUp(tree.agent))} data-testid="conflict-give-up">Give the merge up</button>}
+      {canSettle && !tree.needless && <button type="button" class="button small" disabled={off} data-tip={tip} onClick={() => void act(async () => setRefused(await settle(tree)))} data-testid="conflict-settle">Settle it here</button>}
+      {canEnd && <button type="button" class={`button small ${tree.needless ? "primary" : ""}`} disabled={off} data-tip={tip} onClick={() => void act(() => giveUp(tree.agent))} data-testid="conflict-give-up">Give the merge up</button>}
       {refused && <p class="problem" role="alert"><Words text={refused} /></p>}
     </li>
   );

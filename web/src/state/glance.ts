@@ -22,9 +22,9 @@ export function toolOf(agent: Agent): string {
   return turn ? (streams.value.get(turn.job)?.tool || turn.tool) ?? "" : "";
 }
 
-/** The first open task that it has and was not yet asked about in its last turn; "": none. */
+/** The first open task that it has, was not yet asked about in its last turn, and of which nothing landed; "": none. */
 export function taskLine(agent: Agent): string {
-  const own = tasks.value.find((task) => task.assignee === agent.name && task.status !== "done" && (!agent.last || task.given?.at(-1)?.message !== agent.last.message_id));
+  const own = tasks.value.find((task) => task.assignee === agent.name && task.status !== "done" && !task.landed && (!agent.last || task.given?.at(-1)?.message !== agent.last.message_id));
   return own ? `Has ${ref("t", own.number)}: ${own.title}` : "";
 }
 

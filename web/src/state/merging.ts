@@ -3,7 +3,7 @@
 import { counted } from "../text/format";
 import type { JoinedFile, MergeTurn, Worktree } from "../worktree_types";
 
-type Told = Pick<Worktree, "agent" | "merges" | "conflicts"> & Partial<Pick<Worktree, "into" | "landed" | "joined" | "lines" | "collides" | "unsettled">>;
+type Told = Pick<Worktree, "agent" | "merges" | "conflicts"> & Partial<Pick<Worktree, "into" | "landed" | "joined" | "lines" | "collides" | "unsettled" | "needless">>;
 
 /** The first few paths, and how many more. */
 export function fewPaths(paths: readonly string[], most = 3): string {
@@ -29,7 +29,7 @@ export function mergeWords(tree: Told): string {
   switch (tree.merges) {
     case "joins": return `merges into ${into}; relay joins ${joinedWords(tree.joined ?? [])}`;
     case "clean": return `merges clean into ${into}`;
-    case "conflicts": return `${tree.unsettled ? "conflicts not settled" : `conflicts with ${into}`} in ${fewPaths(tree.conflicts.map((path) => place(tree, path)))}`;
+    case "conflicts": return `${tree.needless ? `a merge of ${into} is under way, and ${into} has no conflict with its branch any more; not settled` : tree.unsettled ? "conflicts not settled" : `conflicts with ${into}`} in ${fewPaths(tree.conflicts.map((path) => place(tree, path)))}`;
     case "nothing": return tree.landed ? `nothing to merge: ${into} has all of it` : "nothing to merge";
     default: return `git cannot tell whether it merges into ${into}`;
   }

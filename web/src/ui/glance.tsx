@@ -39,7 +39,7 @@ export function Glance() {
       )}
       {one && (
         <button type="button" class={`glance-item glance-${one.level}`} data-testid="glance-collisions" onClick={() => showAirspace({ advisory: one.id })}>
-          <Icon name="airspace" size={14} /> {collisions.length === 1 ? one.agents.length > 1 ? `${one.agents.join(" and ")} collide` : `${one.agents[0]} conflicts with ${one.set_back?.[0]?.branch ?? "the main branch"}` : `${collisions.length} collisions`}
+          <Icon name="airspace" size={14} /> {collisions.length === 1 ? one.agents.length > 1 ? `${one.agents.join(" and ")} collide` : `${one.agents[0]} ${one.set_back?.[0]?.said ?? "conflicts with the main branch"}` : `${collisions.length} collisions`}
         </button>
       )}
       {ready.length > 0 && (

@@ -17,7 +17,7 @@ export function ProximityBadge({ name }: { name: string | null }) {
   const others = one.agents.filter((a) => a.toUpperCase() !== name.toUpperCase());
   return (
     <button type="button" class={`near-badge near-badge-${one.level}`} data-testid="near-badge" data-tip={why(one)} onClick={(event) => { event.stopPropagation(); showAirspace({ advisory: one.id }); }}>
-      <LevelChip level={one.level} inside /> {others.length ? `collides with ${others.join(", ")}` : `conflicts with ${one.set_back?.[0]?.branch ?? "the main branch"}`}
+      <LevelChip level={one.level} inside /> {others.length ? `collides with ${others.join(", ")}` : one.set_back?.[0]?.said ?? "conflicts with the main branch"}
     </button>
   );
 }

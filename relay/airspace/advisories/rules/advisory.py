@@ -225,7 +225,7 @@ class Advisory:
         late = {*roles.steer, *self.set_back} & set(agents)
         for name in (name for name in self.part if name in late):
             choices.append(Choice("stop", name, f"Stop {name}"))
-            if (back := self.set_back.get(name)) is not None:
+            if (back := self.set_back.get(name)) is not None and not back.needless:
                 label = asks_to_take_in(name, "main", unsettled=back.unsettled)
                 # Who is in the middle of it is helped on before anybody stops it.
                 choices.insert(-1 if back.unsettled else len(choices), Choice("update", name, label))

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from relay.airspace.globs import matches
-from relay.airspace.worktrees.merging.wording import joined_words
+from relay.airspace.worktrees.merging.wording import joined_words, stuck
 from relay.git.merge_state import Lines
 from relay.git.trial_merge import Target, Trial, Verdict
 
@@ -31,7 +31,8 @@ _MAIN = "main@"
 class SetBack:
     """`agent`'s work does not merge into `branch` at `commit`. `paths`: the files in conflict; `lines`: where in the
     agent's own files. `told`: the paths that the room has heard of. `unsettled`: the conflicts stand there with their
-    markers; `merging`: of a merge that is under way in a worktree here. Times are Unix seconds."""
+    markers; `merging`: of a merge that is under way in a worktree here; `needless`: as of a `Trial`. Times are Unix
+    seconds."""
 
     agent: str
     branch: str
@@ -42,6 +43,7 @@ class SetBack:
     told: tuple[str, ...] = ()
     unsettled: bool = False
     merging: bool = False
+    needless: bool = False
 
     @property
     def untold(self) -> bool:
@@ -55,6 +57,8 @@ class SetBack:
             "commit": self.commit,
             "paths": list(self.paths),
             "unsettled": self.unsettled,
+            "needless": self.needless,
+            "said": stuck(self.branch, is_needless=self.needless),
             "lines": {path: [list(span) for span in spans] for path, spans in self.lines.items()},
         }
 
@@ -101,7 +105,9 @@ def update_set_back(
             # own edits move the lines.
             heard = tuple(path for path in heard if _within(lines.get(path, ()), was.lines.get(path, ())))
         seen = replace(was, branch=target.name, commit=target.commit, paths=paths, lines=lines, told=heard)
-        set_back[agent] = replace(seen, unsettled=trial.unsettled, merging=trial.merging)
+        set_back[agent] = replace(
+            seen, unsettled=trial.unsettled, merging=trial.merging, needless=trial.needless
+        )
     return set_back
 
 

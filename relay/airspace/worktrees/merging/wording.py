@@ -113,6 +113,21 @@ def merge_under_way(agent: str, files: Sequence[UnsettledFile]) -> str:
     return f"{said}, with conflicts in {where}. You see what the branch itself changes there, without git's markers."
 
 
+def needless(branch: str) -> str:
+    """Why a branch does not merge that main has no conflict with: what people read everywhere."""
+    branch = flat(branch)
+    return f"a merge of {branch} is under way in its worktree, and {branch} has no conflict with its branch any more"
+
+
+def stuck(branch: str, *, is_needless: bool) -> str:
+    """The same in a few words, and of a branch that conflicts."""
+    return (
+        f"has a needless merge of {flat(branch)} under way"
+        if is_needless
+        else f"conflicts with {flat(branch)}"
+    )
+
+
 def taken_in(branch: str, joined: Sequence[JoinedFile] = ()) -> str:
     """What an agent is told whose branch has the main branch's work already."""
     branch = flat(branch)
