@@ -13,9 +13,10 @@ from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.worktrees.merging.own_files import own_files
 from relay.airspace.worktrees.merging.refusals import own_files_named
 from relay.airspace.worktrees.merging.takebacks import taken_back
-from relay.airspace.worktrees.merging.wording import needless
+from relay.airspace.worktrees.merging.wording import needless, some, would_undo
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.view import elsewhere, with_work
+from relay.config.command_line import command
 from relay.config.settings import LiveSettings
 from relay.faces.worktrees import paths_of, put_out, rows_of
 from relay.git.diff import changed_files, unified
@@ -57,6 +58,28 @@ async def said(tx: Tx) -> str:
         merge = back.get(entry.landed_as or "")
         lines.append(f"- {entry_words(entry)}" + (f", {merge.words(now)}" if merge else ""))
     return "\n".join(lines)
+
+
+async def check_undone(registry: WorktreeRegistry, agents: Sequence[str]) -> None:
+    """Raise Refusal where the work of one of these agents would undo what another landed, or bring back what somebody
+    took back. What is half written says nothing yet, nor what is at another member of the fleet."""
+    await registry.catch_up()
+    found = dict[str, str]()
+    for agent in agents:
+        worktree = registry.find(agent)
+        if worktree is None or worktree.work is None or worktree.name in registry.turn_trees:
+            continue
+        if hits := await registry.merge_trials.undone(worktree.name, worktree.work):
+            found[worktree.name] = f"{worktree.name}'s branch {some(list(map(would_undo, hits)))}."
+    if not found:
+        return
+    names, named = " ".join(found), " ".join(f"@{name}" for name in found)
+    others = [name for name in agents if name not in found]
+    fix = (
+        f"`/land {named} anyway` in the room, or {command(f'land {names} --anyway')}, lands it all the same."
+    )
+    fix += f" `/land {' '.join(f'@{name}' for name in others)}` lands the others." if others else ""
+    raise Refusal(f"Nothing is put into the landing queue: {' '.join(found.values())}", fix)
 
 
 class LandingView:

@@ -11,7 +11,7 @@ from typing import Any
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.view import elsewhere, with_work
 from relay.app.verification import main_branch
-from relay.faces.landing import said
+from relay.faces.landing import check_undone, said
 from relay.model import Refusal, references
 from relay.model.actions import (
     Approve,
@@ -42,6 +42,11 @@ class VerificationOrders:
 
     def __init__(self, registry: WorktreeRegistry, elsewhere: Callable[[str], bool] = _nowhere) -> None:
         self._registry, self._elsewhere = registry, elsewhere
+
+    async def check(self, action: Land) -> None:
+        """What git says before branches are put into the queue, and outside of the transaction. Raises Refusal."""
+        if not action.anyway:
+            await check_undone(self._registry, with_work(self._registry) if action.every else action.agents)
 
     async def carry_out(self, tx: Any, action: Verifying, *, by: str, cause: Sequence[str] = ()) -> str:
         match action:

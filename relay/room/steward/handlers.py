@@ -7,7 +7,8 @@ An unverified entry may ask, but lifts no guard.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 from relay.log.encoding import dumps
 from relay.model import (
@@ -69,9 +70,11 @@ class ActionHandlers:
         memory: Remembered | None = None,
         outside: Mapping[type[Action], Timeline] | None = None,
         orders: Mapping[type[Action], Orders] | None = None,
+        checks: Mapping[type[Action], Callable[[Any], Awaitable[None]]] | None = None,
     ) -> None:
         """`outside`: by action, what carries out one of `OUTSIDE` that is none of the timeline's; `orders`: by a kind
-        of actions, the wing that carries them out."""
+        of actions, the wing that carries them out; `checks`: by action, what may refuse it before its transaction."""
+        self._checks = checks or {}
         self._roster, self._turns, self._holds = roster, turns, holds
         self._tasks = TaskActions(board, roster, holds)
         #: As of `TaskActions`.
@@ -102,10 +105,14 @@ class ActionHandlers:
         if isinstance(action, actions.Recall):
             # A look, which the one transaction that writes need not wait for.
             return Result(await self._remembered().recall(action), for_people=True)
-        if not isinstance(action, OUTSIDE | actions.AnswerHandoff | actions.RunPipeline):
+        check = self._checks.get(type(action))
+        if check is None and not isinstance(action, OUTSIDE | actions.AnswerHandoff | actions.RunPipeline):
             return None
         if isinstance(action, GUARDED):
             _verify(action, order)
+        if check is not None:
+            await check(action)
+            return None
         if isinstance(action, actions.AnswerHandoff | actions.RunPipeline):
             await self._handoffs.check(action)
             return None

@@ -25,7 +25,7 @@ function Row({ of, before, chosen, onChoose, onClose }: { of: Planned; before: r
   const verdict = worktreeFor(of.agent)?.verified;
   const warnings = of.why ? [] : undoesWords(of);
   // What is said below in more words is not said here too.
-  const stands = of.why || chosen === null || of.stands?.text === READY || warnings.length || (of.stands?.tests && verdict?.said) ? "" : of.stands?.text;
+  const stands = of.why || chosen === null || of.stands?.text === READY || (of.stands?.kind === "ready" && of.needs_approval) || warnings.length || (of.stands?.tests && verdict?.said) ? "" : of.stands?.text;
   const [open, setOpen] = useState(0);
   useEffect(() => {
     // What nobody hears of is no reason against landing.
@@ -77,7 +77,7 @@ export function LandDialog({ agents, squash = false, onClose }: { agents: readon
   const land = async (): Promise<void> => {
     setBusy(true);
     let said = "";
-    const went = await attempt(api.land(may, method).then((done) => (said = done.reason ?? "")));
+    const went = await attempt(api.land(may, method, true).then((done) => (said = done.reason ?? "")));
     setBusy(false);
     if (!went) return;
     toast(said.replace(/`/g, "") || "It is in the landing queue.", { action: { label: "Show the queue", run: () => show("landing") } });

@@ -154,7 +154,10 @@ function Landed({ entry }: { entry: Entry }) {
 function Ended({ entry, last }: { entry: Entry; last: boolean }) {
   const [busy, setBusy] = useState(false);
   const [asking, setAsking] = useState(false);
+  const [looking, setLooking] = useState(false);
   const again = async (): Promise<void> => {
+    // What it undoes of others' work is said before.
+    if (worktreeFor(entry.agent)?.undoes?.length) return setLooking(true);
     setBusy(true);
     await tell(api.land([entry.agent]));
     await loadLanding();
@@ -173,6 +176,7 @@ function Ended({ entry, last }: { entry: Entry; last: boolean }) {
           {entry.commit && !entry.taken_back && worktreeFor(entry.agent)?.own && !worktreeFor(entry.agent)?.member && <button type="button" class="button small" onClick={() => setAsking(true)} data-testid="take-back"><Icon name="undo" size={14} /> Take back…</button>}
         </Acts>
         {asking && <TakeBackDialog entry={entry} onClose={() => setAsking(false)} />}
+        {looking && <LandDialog agents={[entry.agent]} onClose={() => setLooking(false)} />}
       </article>
     </li>
   );

@@ -71,6 +71,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("agents", nargs="*", metavar="AGENT", help="whose branches")
     parser.add_argument("--all", action="store_true", help="those of all agents that have work")
     parser.add_argument("--squash", action="store_true", help="each as one commit, without a merge commit")
+    parser.add_argument(
+        "--anyway",
+        action="store_true",
+        help="although one undoes what another landed, or brings back what somebody took back",
+    )
     parser.add_argument("--dry-run", action="store_true", help="say what would land, and land nothing")
     parser.add_argument("--cancel", action="store_true", help="take the AGENT's branch out of the queue")
     parser.add_argument(
@@ -100,6 +105,7 @@ def _require(settings: Settings, args: argparse.Namespace) -> int:
 
 async def _run(settings: Settings, args: argparse.Namespace) -> int:
     from relay.app.wiring.schema import SCHEMAS
+    from relay.faces.landing import check_undone
     from relay.store.open import opened_store
 
     async with opened_store(settings, SCHEMAS) as store:
@@ -112,6 +118,8 @@ async def _run(settings: Settings, args: argparse.Namespace) -> int:
             by = args.name or git_person(settings.repo, settings.agent_names)
             if args.cancel:
                 return await _cancel(store, agents[0], by, args)
+            if not args.anyway:
+                await check_undone(parts.registry, agents)
             asked = await store.write(lambda tx: _ask(tx, agents, by, args.squash), durable=True)
             try:
                 runs_here = instance.running(settings) is None and not await _others_run(store)
