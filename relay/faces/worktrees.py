@@ -80,8 +80,10 @@ class WorktreesService:
         self._watcher, self._protocol, self._desk = watcher, protocol, desk
 
     async def state(self) -> dict[str, Any]:
-        """`{worktrees: [...], order: [...], trouble, troubles, polling, commands, disk}`."""
+        """`{worktrees: [...], order: [...], surveyed, trouble, troubles, polling, commands, disk}`. Not `surveyed`:
+        some worktrees were not looked at since the start, and are not among these yet."""
         registry = self._registry
+        surveyed = registry.surveyed.is_set()  # before: the rows have what was looked at by then
         worktrees, order = await rows_of(registry, self._protocol, self._store, self._policies)
         more = {} if self._desk is None else await self._desk.rows()
         for row in worktrees:
@@ -90,6 +92,7 @@ class WorktreesService:
         return {
             "worktrees": worktrees,
             "order": order,
+            "surveyed": surveyed,
             "trouble": registry.trouble or registry.no_main,
             "troubles": {**registry.troubles, **unread},
             "polling": "" if self._watcher is None else self._watcher.polling,

@@ -26,8 +26,12 @@ describe("the list of needs", () => {
     const before: Placed[] = [...placed("a"), { need: { ...need("b"), actions: [does("take"), does("leave")] }, gone: false }, ...placed("c")];
     const told = merged(before, [need("new"), { ...need("b"), actions: [does("ask"), does("leave")] }, need("c")], "pointer", new Set(["a"]));
     expect(shown(told)).toEqual(["a gone", "b", "c"]);
-    expect(told.shown[1]!.need.actions.map((one) => one.name)).toEqual(["take", "leave", "ask"]);
+    // What is new comes when the pointer has left: another row of buttons would move the cards below.
+    expect(told.shown[1]!.need.actions.map((one) => one.name)).toEqual(["take", "leave"]);
     expect([...told.shown[1]!.past!]).toEqual(["take"]);
+    const other = merged(told.shown, [{ ...need("b"), actions: [does("ask")] }], "pointer", nobody).shown[1]!;
+    expect(other.need.actions.map((one) => one.name)).toEqual(["take", "leave", "ask"]);
+    expect([...other.past!]).toEqual(["take", "leave"]);
     // Also the only one: what is new would come below the pointer.
     expect(shown(merged(placed("a"), [need("new")], "pointer", new Set(["a"])))).toEqual(["a gone"]);
     expect(shown(merged(told.shown, [need("new"), need("b"), need("c")], "", new Set(["a"])))).toEqual(["new", "b", "c"]);

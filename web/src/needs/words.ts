@@ -53,11 +53,11 @@ export interface Placed {
 /** Is it decided without a person when its time is over? A spent budget is only free again then. */
 export const expires = (need: Need): boolean => need.ends_at !== null && need.kind !== "budget";
 
-/** The need as it is now, each button where it was: what a second click meets is what the first one met, or nothing. */
+/** The need as it is now, each button where it was: what a second click meets is what the first one met, or nothing. What is offered anew comes behind them only where none of them is left, since another row of buttons would move every card below. */
 function still({ need: old, late }: Placed, need: Need): Placed {
   const now = new Map(need.actions.map((action) => [action.name, action]));
   const past = new Set(old.actions.flatMap(({ name }) => (now.has(name) ? [] : [name])));
-  const added = need.actions.filter(({ name }) => !old.actions.some((action) => action.name === name));
+  const added = past.size === old.actions.length ? need.actions : [];
   return { need: { ...need, actions: [...old.actions.map((action) => now.get(action.name) ?? action), ...added] }, gone: false, past, ...(late && { late }) };
 }
 

@@ -7,7 +7,7 @@ import { entryOfAgent, mainFails, newest } from "./landing";
 import { needs } from "./needs";
 import { requestOf } from "./permissions";
 import { agents, entryNow, streams, tasks } from "./room";
-import { worktreeFor, worktrees } from "./worktrees";
+import { looking, worktreeFor, worktrees } from "./worktrees";
 import { ref } from "../text/reference";
 
 /** What somebody asked for, without the names that it begins with. */
@@ -48,6 +48,9 @@ export function standing(name: string): Standing | null {
   // Who begins a turn, or is asked to land, is not ready any more: the room says that before the worktrees are read again.
   return told?.kind === "ready" && (entryOfAgent(name) || agents.value.some((agent) => agent.running && agent.name === name)) ? { ...told, kind: "changed", text: "not merged yet" } : told;
 }
+
+/** Is it not known yet how its branch stands? */
+export const unseen = (name: string): boolean => looking.value && !worktreeFor(name);
 
 const IN_TROUBLE: ReadonlySet<string | undefined> = new Set(["collides", "conflicts"]);
 

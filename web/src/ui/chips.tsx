@@ -1,7 +1,7 @@
 /** The agents over the views of a phone. */
 
 import "../style/chips.css";
-import { aboutOf, standing, taskLine, turnAsked, urgency } from "../state/glance";
+import { aboutOf, standing, taskLine, turnAsked, unseen, urgency } from "../state/glance";
 import { now, workers } from "../state/room";
 import { agentPanel } from "../state/view";
 import { counted } from "../text/format";
@@ -18,7 +18,7 @@ export default function AgentChips() {
       {[...workers.value].sort((a, b) => urgency(a) - urgency(b)).map((agent) => {
         const state = health(agent, now.value);
         const stands = standing(agent.name);
-        const line = state === "ready" ? stands?.text ?? "ready" : healthLine(agent, now.value, true);
+        const line = state === "ready" ? stands?.text ?? (unseen(agent.name) ? "looking…" : "ready") : healthLine(agent, now.value, true);
         return (
           <button key={agent.name} type="button" class={`chip agent-${state}`} style={hued(agent.name)} onClick={() => (agentPanel.value = agent.name)}>
             <span class="chip-first">
