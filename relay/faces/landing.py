@@ -12,17 +12,21 @@ from typing import Any
 from relay.airspace.advisories.protocol import AdvisoryProtocol
 from relay.airspace.worktrees.merging.own_files import own_files
 from relay.airspace.worktrees.merging.refusals import own_files_named
-from relay.airspace.worktrees.merging.wording import needless
+from relay.airspace.worktrees.merging.takebacks import taken_back
+from relay.airspace.worktrees.merging.wording import needless, some, would_undo
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.view import elsewhere, with_work
+from relay.config.command_line import command
 from relay.config.settings import LiveSettings
-from relay.faces.worktrees import put_out, rows_of
+from relay.faces.worktrees import paths_of, put_out, rows_of
 from relay.git.diff import changed_files, unified
 from relay.git.run import Git, GitError, name_of
 from relay.model import Fault, Refusal
 from relay.store.ports import Tx
 from relay.verification import present
-from relay.verification.landing.service import Landings
+from relay.verification.landing import journal as landings
+from relay.verification.landing.entry import EntryState
+from relay.verification.landing.service import Landings, entry_words
 from relay.verification.policies import Policy, route
 from relay.verification.policy_files import BadPolicies
 from relay.verification.policy_list import Policies
@@ -39,6 +43,43 @@ async def _known(tx: Tx) -> Json:
         of = red.of
         fails = {"need": red.id, "reference": of.name, "reason": of.reason, "branch": red.branch}
     return {"main_fails": fails, "put_out": [entry.agent for entry in await put_out(tx)]}
+
+
+async def said(tx: Tx) -> str:
+    """The queue for people, as markdown."""
+    entries, ended = await landings.open_entries(tx), await landings.newest_ended(tx, 5)
+    back, now = await taken_back(tx, [entry.landed_as for entry in ended]), await tx.now()
+    lines = [f"- {entry_words(entry)}" for entry in entries]
+    if not entries:
+        lines.append("Nothing is in the landing queue. `/land @AGENT` puts a branch into it.")
+    if ended:
+        lines += ["", "Last:"]
+    for entry in ended:
+        merge = back.get(entry.landed_as or "")
+        lines.append(f"- {entry_words(entry)}" + (f", {merge.words(now)}" if merge else ""))
+    return "\n".join(lines)
+
+
+async def check_undone(registry: WorktreeRegistry, agents: Sequence[str]) -> None:
+    """Raise Refusal where the work of one of these agents would undo what another landed, or bring back what somebody
+    took back. What is half written says nothing yet, nor what is at another member of the fleet."""
+    await registry.catch_up()
+    found = dict[str, str]()
+    for agent in agents:
+        worktree = registry.find(agent)
+        if worktree is None or worktree.work is None or worktree.name in registry.turn_trees:
+            continue
+        if hits := await registry.merge_trials.undone(worktree.name, worktree.work):
+            found[worktree.name] = f"{worktree.name}'s branch {some(list(map(would_undo, hits)))}."
+    if not found:
+        return
+    names, named = " ".join(found), " ".join(f"@{name}" for name in found)
+    others = [name for name in agents if name not in found]
+    fix = (
+        f"`/land {named} anyway` in the room, or {command(f'land {names} --anyway')}, lands it all the same."
+    )
+    fix += f" `/land {' '.join(f'@{name}' for name in others)}` lands the others." if others else ""
+    raise Refusal(f"Nothing is put into the landing queue: {' '.join(found.values())}", fix)
 
 
 class LandingView:
@@ -61,7 +102,8 @@ class LandingView:
         """`{queue, ended, put_out, main_fails, required, batch, policies, merge_test, trouble}`. `put_out`: the
         agents whose work the queue took out and that is still to land; `main_fails`: `{need, reference, reason,
         branch}` while the main branch fails its tests, else null; `policies`: how many there are; `trouble`: why they
-        cannot be used. Each entry of the queue has its `files`."""
+        cannot be used. Each entry of the queue has its `files`, and one that landed `taken_back`: `{by, at}` or
+        null."""
         found, trouble = 0, ""
         try:
             found = len(await self._policies.all())
@@ -70,6 +112,12 @@ class LandingView:
         state = await self._landings.state()
         for entry in state["queue"]:
             entry["files"] = await self._files(entry)
+        merges = [entry["commit"] for entry in state["ended"]]
+        back = await self._landings.store.read(lambda tx: taken_back(tx, merges))
+        for entry in state["ended"]:
+            if entry["state"] == EntryState.LANDED:
+                merge = back.get(entry["commit"])
+                entry["taken_back"] = None if merge is None else merge.as_json()
         settings = self._settings.current
         more: Json = {"required": settings.landing.required, "batch": settings.landing.batch}
         more |= {"policies": found, "merge_test": bool(settings.merge.test), "trouble": trouble}
@@ -118,9 +166,10 @@ class LandingView:
 
     async def plan(self, agents: Sequence[str] = ()) -> list[Json]:
         """What would be put into the queue for these agents, all with work where none is named, in the order in
-        which it would be tested: `[{agent, member, branch, merges, collides, files, policies, needs_approval, why}]`.
-        `member`: the other member where it is, None = it is here; `why`: why it would not land, empty = it may.
-        Raises Refusal for an agent without a worktree."""
+        which it would be tested: `[{agent, member, branch, merges, collides, undoes, stands, files, policies,
+        needs_approval, why}]`. `member`: the other member where it is, None = it is here; `undoes`, `stands`: as in
+        the list of the worktrees; `why`: why it would not land, empty = it may. Raises Refusal for an agent without
+        a worktree."""
         registry = self._registry
         for agent in agents:
             if registry.find(agent) is None and elsewhere(registry, agent) is None:
@@ -130,7 +179,7 @@ class LandingView:
             policies = await self._policies.all()
         except (BadPolicies, OSError) as error:
             trouble = f"the policies cannot be used: {error}"
-        shown, order = await rows_of(registry, self._protocol, self._landings.store)
+        shown, order = await rows_of(registry, self._protocol, self._landings.store, self._policies)
         wanted = agents or with_work(registry)
         # Of an agent that several members have, one row: that with work, and here.
         ranked = sorted(shown, key=lambda row: (bool(row["files"]), row["member"] is None))
@@ -139,7 +188,7 @@ class LandingView:
         merge_test = ["merge.test"] if self._settings.current.merge.test else []
         plan = []
         for row in sorted(rows.values(), key=lambda row: (place.get(row["agent"], len(place)), row["agent"])):
-            paths = self._paths(row)
+            paths = paths_of(registry, row)
             own = await self._own(row, paths)
             routing = route(policies, paths)
             plan.append(
@@ -149,6 +198,8 @@ class LandingView:
                     "branch": row["branch"],
                     "merges": row["merges"],
                     "collides": row["collides"],
+                    "undoes": row["undoes"],
+                    "stands": row["stands"],
                     "files": paths,
                     "policies": [match.policy.name for match in routing.matches] + merge_test,
                     "needs_approval": routing.needs_approval,
@@ -170,14 +221,6 @@ class LandingView:
             ours, theirs = ([name_of(record.path) for record in records] for records in ends)
             paths = [path for path in ours if path in theirs]
         return await asyncio.to_thread(own_files, self._settings.current, main.top, paths)
-
-    def _paths(self, row: Json) -> list[str]:
-        if row["member"]:
-            other = self._registry.merge_trials.others.get(row["agent"])
-            return [] if other is None else [touch.path for touch, _ in other.files]
-        worktree = self._registry.worktrees.get(row["agent"])
-        work = None if worktree is None else worktree.work
-        return [] if work is None else [name_of(record.path) for record in work.records]
 
 
 def _why_not(row: Json) -> str:

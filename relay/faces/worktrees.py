@@ -25,7 +25,7 @@ from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.view import difference, missing, rows
 from relay.airspace.worktrees.watcher import WorktreeWatcher
 from relay.base.durations import parse_iso
-from relay.git.run import GitError
+from relay.git.run import GitError, name_of
 from relay.log import events
 from relay.model import Refusal
 from relay.model.actions import DiscardWork, GiveUpMerge, MergeBranch, OnBranch, RestoreWork, TakeBackMerge
@@ -36,6 +36,9 @@ from relay.verification.approvals import Answer
 from relay.verification.landing import journal
 from relay.verification.landing.entry import Entry, EntryState
 from relay.verification.landing.service import asked_about
+from relay.verification.policies import route
+from relay.verification.policy_files import BadPolicies
+from relay.verification.policy_list import Policies
 from relay.verification.verification import OVER, State
 
 #: A row that is really written: a disk that is full, or that may only be read, shows in nothing less.
@@ -58,25 +61,30 @@ class Desk(Protocol):
 
 
 class WorktreesService:
-    """One room's worktrees. `watcher`, `protocol` and `desk` are of a running room only: they know why changes are
-    polled for, whom an agent has the right of way over, and what runs in the worktrees."""
+    """One room's worktrees. `policies`: what a person has to agree to, None = nobody knows. `watcher`, `protocol`
+    and `desk` are of a running room only: they know why changes are polled for, whom an agent has the right of way
+    over, and what runs in the worktrees."""
 
     def __init__(
         self,
         store: Store,
         registry: WorktreeRegistry,
         actions: WorktreeActions,
+        policies: Policies | None = None,
         watcher: WorktreeWatcher | None = None,
         protocol: AdvisoryProtocol | None = None,
         desk: Desk | None = None,
     ) -> None:
         self._store, self._registry, self._actions = store, registry, actions
+        self._policies = policies
         self._watcher, self._protocol, self._desk = watcher, protocol, desk
 
     async def state(self) -> dict[str, Any]:
-        """`{worktrees: [...], order: [...], trouble, troubles, polling, commands, disk}`."""
+        """`{worktrees: [...], order: [...], surveyed, trouble, troubles, polling, commands, disk}`. Not `surveyed`:
+        some worktrees were not looked at since the start, and are not among these yet."""
         registry = self._registry
-        worktrees, order = await rows_of(registry, self._protocol, self._store)
+        surveyed = registry.surveyed.is_set()  # before: the rows have what was looked at by then
+        worktrees, order = await rows_of(registry, self._protocol, self._store, self._policies)
         more = {} if self._desk is None else await self._desk.rows()
         for row in worktrees:
             row.update(_NOTHING_RUNS if row["member"] is not None else more.get(row["agent"], _NOTHING_RUNS))
@@ -84,6 +92,7 @@ class WorktreesService:
         return {
             "worktrees": worktrees,
             "order": order,
+            "surveyed": surveyed,
             "trouble": registry.trouble or registry.no_main,
             "troubles": {**registry.troubles, **unread},
             "polling": "" if self._watcher is None else self._watcher.polling,
@@ -137,9 +146,12 @@ async def merge_order(
 
 
 async def rows_of(
-    registry: WorktreeRegistry, protocol: AdvisoryProtocol | None, store: Store
+    registry: WorktreeRegistry,
+    protocol: AdvisoryProtocol | None,
+    store: Store,
+    policies: Policies | None = None,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """As `rows`, by what the protocol and the verifications know, and how each branch `stands`."""
+    """As `rows`, by what the protocol, the verifications and the policies know, and how each branch `stands`."""
 
     async def verified(trees: Mapping[str, str]) -> dict[str, dict[str, Any]] | None:
         try:
@@ -155,8 +167,10 @@ async def rows_of(
     beside: Beside | None = None
     try:
         if shown:
-            beside = await store.read(lambda tx: _beside(tx, protocol))
-    except (StoreError, store.transient, store.errors):
+            known = () if policies is None else await policies.all()
+            asks = {row["agent"] for row in shown if route(known, paths_of(registry, row)).needs_approval}
+            beside = await store.read(lambda tx: _beside(tx, protocol, asks))
+    except (StoreError, store.transient, store.errors, BadPolicies, OSError):
         pass  # as above; and then none is said to be ready
     for row in shown:
         if beside and row["member"] is not None:
@@ -165,20 +179,32 @@ async def rows_of(
     return shown, order
 
 
+def paths_of(registry: WorktreeRegistry, row: Mapping[str, Any]) -> list[str]:
+    """The files that the branch of a row changes, as far as that is known."""
+    if row["member"]:
+        other = registry.merge_trials.others.get(row["agent"])
+        return [] if other is None else [touch.path for touch, _ in other.files]
+    worktree = registry.worktrees.get(row["agent"])
+    work = None if worktree is None else worktree.work
+    return [] if work is None else [name_of(record.path) for record in work.records]
+
+
 @dataclass(frozen=True, slots=True)
 class Beside:
     """What is known of branches that is not in their rows. `advisories`: the open ones, the gravest first; `queued`:
     by agent, how its branch waits in the landing queue; `put_out`: whose branch the queue took out; `main_fails`:
-    the main branch that fails its tests, empty = none; `at_work`: the agents that have a turn."""
+    the main branch that fails its tests, empty = none; `at_work`: the agents that have a turn; `asks`: to whose
+    change a person has to agree when it lands."""
 
     advisories: tuple[Advisory, ...] = ()
     queued: Mapping[str, str] = field(default_factory=dict)
     put_out: Collection[str] = ()
     main_fails: str = ""
     at_work: Collection[str] = ()
+    asks: Collection[str] = ()
 
 
-async def _beside(tx: Tx, protocol: AdvisoryProtocol | None) -> Beside:
+async def _beside(tx: Tx, protocol: AdvisoryProtocol | None, asks: Collection[str]) -> Beside:
     known = (await table.load_state(tx) if protocol is None else protocol.state).advisories.values()
     open_ = [each for each in known if each.open and each.level is not Level.CLEAR]
     queued = {}
@@ -195,6 +221,7 @@ async def _beside(tx: Tx, protocol: AdvisoryProtocol | None) -> Beside:
         {entry.agent for entry in await put_out(tx)},
         "" if red is None else red.branch,
         {job["agent"] for job in await tx.all(ledger.Q.active_jobs)},
+        asks,
     )
 
 
@@ -216,10 +243,19 @@ def stands(row: Mapping[str, Any], beside: Beside | None) -> dict[str, Any] | No
     blocked = stuck(into, is_needless=bool(row.get("needless")))
     if row.get("needless"):
         return told("conflicts", blocked)
+    first, before = None if warning is None else warning.decided, ""
+    if warning is not None and first is not None and first.agent.upper() == name.upper():
+        # A person said that it goes first: the others steer for it, and it lands as if they were not there.
+        behind = [other for other in others if first.agent in warning.roles.ahead.get(other, ())]
+        before = f", before {', '.join(behind)}" if behind else ""
+        others = [other for other in others if other not in behind]
+    met = f"collides with {', '.join(others)}" if others else ""
+    if others and first is not None and first.agent in others:
+        met += f": {first.agent} goes first"
+    if row["merges"] == "conflicts" or (warning is not None and not others and not before):
+        return told("conflicts", f"{blocked}{met and ', '}{met}")
     if others:
-        return told("collides", f"collides with {', '.join(others)}")
-    if warning is not None or row["merges"] == "conflicts":
-        return told("conflicts", blocked)
+        return told("collides", met)
     if not row["files"] or row["merges"] == "nothing":
         return None
     if name in known.queued:
@@ -242,8 +278,10 @@ def stands(row: Mapping[str, Any], beside: Beside | None) -> dict[str, Any] | No
         return told("conflicts", f"would {did} in {PurePosixPath(hit['path']).name}")
     busy = row["working"] or name in known.at_work or row["merging"] or row["unsettled"]
     if beside is None or busy or row["merges"] not in ("clean", "joins"):
-        return told("changed", "not merged yet")
-    return told("ready", f"ready, {known.main_fails} fails" if known.main_fails else "ready to land")
+        return told("changed", f"not merged yet{before}")
+    if known.main_fails:
+        return told("ready", f"ready, {known.main_fails} fails")
+    return told("ready", f"ready{', wants an approval' if name in known.asks else ' to land'}{before}")
 
 
 async def put_out(tx: Tx) -> list[Entry]:

@@ -158,8 +158,9 @@ class Board(Protocol):
         """Those of these tasks (by their ids) that stand on the board."""
         ...
 
-    async def landed(self, tx: Any, tasks: Sequence[BoardTask]) -> Mapping[str, str]:
-        """By the id of a task, the commit with which the work for it came into the main branch."""
+    async def landed(self, tx: Any, tasks: Sequence[BoardTask]) -> Mapping[str, str | None]:
+        """By the id of a task, the commit with which the work for it came into the main branch; None: the work is in
+        its agent's branch still."""
         ...
 
     async def story(self, tx: Any, number: int) -> Mapping[str, Any]:

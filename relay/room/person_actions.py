@@ -65,9 +65,9 @@ class PersonActions:
         """Do what a person orders, and give the room's answer. Where it is a message for agents, `also`: what else is
         written with it; `reply_to`: the id of the message that it answers."""
         for agent in action.named():
-            # A turn may run on after its agent has left the configuration; a task is given to sessions, too.
+            # A turn may run on after its agent has left the configuration; sessions hear and are given tasks, too.
             gone = isinstance(action, Cancel) and self._reader.is_working(agent)
-            if not gone and not (isinstance(action, Give) and agent in await self._reader.sessions()):
+            if not gone and not (isinstance(action, Give | Steer) and agent in await self._reader.sessions()):
                 self._reader.require_agent(agent)
         if isinstance(action, Steer | SendReview):
             # A message: its receipts are its answer.

@@ -162,8 +162,8 @@ class Reader:
         return await self._store.read(work)
 
     async def _listed(self, tx: Tx, tasks: Sequence[BoardTask]) -> list[dict[str, Any]]:
-        landed = await self._board.landed(tx, tasks)
-        return [{**task.as_listed(), "landed": landed.get(task.id)} for task in tasks]
+        merged = await self._board.landed(tx, tasks)
+        return [{**task.as_listed(), **_work(merged.get(task.id, ""))} for task in tasks]
 
     async def undoable(self) -> str:
         """What the board's undo takes back now, in one sentence. Empty: there is nothing."""
@@ -174,8 +174,8 @@ class Reader:
 
         async def work(tx: Tx) -> dict[str, Any] | None:
             tasks = [task for task in await self._board.list(tx) if task.number == number]
-            landed = await self._board.landed(tx, tasks)
-            return next(({**task.as_json(), "landed": landed.get(task.id)} for task in tasks), None)
+            merged = await self._board.landed(tx, tasks)
+            return next(({**task.as_json(), **_work(merged.get(task.id, ""))} for task in tasks), None)
 
         return await self._store.read(work)
 
@@ -268,6 +268,11 @@ class Reader:
             return {"changed": changed, "gone": gone, "board": await self._board.counts(tx)}
 
         return await self._store.read(work)
+
+
+def _work(merged: str | None) -> dict[str, Any]:
+    """Where the work for a task is. `merged`: as `Board.landed` has it, empty = it is not there."""
+    return {"landed": merged or None, "in_branch": merged is None}
 
 
 def _asked(message: Row | None) -> dict[str, Any] | None:

@@ -167,6 +167,8 @@ class MockAirspace:
         self.said: list[tuple[str, str]] = []
         self.trouble = ""
         self.troubles: dict[str, str] = {}
+        #: False: not all were looked at since the room started.
+        self.surveyed = True
         self.diffs: dict[str, Json] = {}
         self.merge_answers: dict[str, Json] = {}
         self.merged: list[str] = []
@@ -320,6 +322,7 @@ class MockAirspace:
                 tree | {"stands": stands({"working": False} | tree, Beside())} for tree in self.trees
             ],
             "order": self.order,
+            "surveyed": self.surveyed,
             "trouble": self.trouble,
             "troubles": self.troubles,
             "polling": "",

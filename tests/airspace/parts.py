@@ -58,10 +58,16 @@ def overlap(risk: float, path: str = FILE, lines: tuple[int, int] = (40, 58)) ->
     return Reading(risk, evidence=(Evidence(text, path, lines=(lines,)),))
 
 
-def near(risk: float, *paths: str, muted: Sequence[str] = (), closing: bool = False) -> Any:
+def near(
+    risk: float,
+    *paths: str,
+    muted: Sequence[str] = (),
+    closing: bool = False,
+    lines: tuple[int, int] = (40, 58),
+) -> Any:
     """A pair at this risk, because of overlaps in these files."""
     files = paths or (FILE,)
-    evidence = tuple(one for path in files for one in overlap(risk, path).evidence)
+    evidence = tuple(one for path in files for one in overlap(risk, path, lines).evidence)
     found = assess({"overlap": Reading(risk, evidence=evidence)}, Thresholds())
     return observe_pair(found, Sample(found.risk, ceiling(found, Thresholds()), closing), muted)
 

@@ -33,6 +33,12 @@ LISTEN = """() => {
 #: Regions that speak by themselves, those of a view or a dialog that a person opened left out.
 SPEAKING = """[...document.querySelectorAll('[aria-live], [role=status], [role=alert], [role=log]')]
   .filter((e) => e.getAttribute('aria-live') !== 'off' && !e.closest('.view, dialog')).map((e) => e.dataset.testid)"""
+#: Buttons of entries that, in focus, lie below the button that leads to the newest.
+COVERED_BY_JUMP = """() => [...document.querySelectorAll('.transcript .entry-actions button')].filter((one) => {
+  one.focus();
+  const box = one.getBoundingClientRect();
+  return document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2)?.closest('.jump');
+}).map((one) => one.ariaLabel)"""
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -99,9 +105,18 @@ async def test_all_of_it_by_keyboard(chromium: Browser, tmp_path: Path) -> None:
         needs = page.get_by_test_id("need")
         await expect(needs.filter(has_text="Failed agent")).to_be_visible()
         await expect(needs.filter(has_text="Question")).to_be_visible()
+        # What is put off is brought back from the toast, by the key that leads there.
+        await tab_to(page, "act-later")
+        await keys.press("Enter")
+        await expect(page.get_by_test_id("toast").filter(has_text="gives no answer")).to_be_visible()
+        await keys.press("u")
+        await expect(page.get_by_role("button", name="Undo")).to_be_focused()
+        await keys.press("Enter")
+        await expect(needs.filter(has_text="Question")).to_be_visible()
         await tab_to(page, "act-answer")
         await keys.press("Enter")
         await expect(page.get_by_test_id("need-text")).to_be_focused()
+        assert await page.evaluate(FOCUS_SEEN) == ""
         await keys.press("Escape")
         await expect(needs.filter(has_text="Question")).to_be_focused()
         await tab_to(page, "act-answer")
@@ -156,5 +171,7 @@ async def test_a_burst_is_one_sentence(come: Come, house: Outside) -> None:
     # Older rows that come in while one scrolls are not told.
     await ann.page.get_by_test_id("transcript").evaluate("(e) => { e.scrollTop = 0; }")
     await expect(ann.page.get_by_test_id("jump-latest")).to_be_visible()
+    # The button that leads to the newest covers nothing that the focus comes to.
+    assert await ann.page.evaluate(COVERED_BY_JUMP) == []
     log = ann.page.get_by_role("log")
     await expect(log).to_have_attribute("aria-live", "off")

@@ -188,6 +188,14 @@ async def test_the_queue_shows_what_is_tested_and_why_one_is_put_out(place: Plac
     dialog = page.get_by_test_id("land-dialog")
     await expect(dialog.get_by_test_id("planned")).to_have_count(2)
     await expect(dialog).to_contain_text("What tests it: unit tests, style.")
+    # Those that are ready to land are chosen, and one can be left out.
+    box, now = card(page, "planned", "BEN").get_by_test_id("plan-choose"), dialog.get_by_test_id("land-now")
+    await expect(now).to_have_text("Land 2 branches")
+    await box.focus()
+    await page.keyboard.press("Space")
+    await expect(now).to_have_text("Land 1 branch")
+    await box.check()
+    await expect(now).to_have_text("Land 2 branches")
     await look(page, "land-dialog")
     await dialog.get_by_test_id("land-now").press("Enter")
     batch = page.get_by_test_id("batch")
@@ -242,6 +250,33 @@ async def test_the_queue_shows_what_is_tested_and_why_one_is_put_out(place: Plac
     # Only the newest of an agent can be asked for again.
     await expect(page.get_by_test_id("land-again")).to_have_count(0)
     assert "fine = 1" in git(place.room.folder, "show", "main:src/ben.py")
+    # What landed is taken back from here, after a question, and says so from then on.
+    ava = card(page, "ended-card", "AVA")
+    await ava.get_by_test_id("take-back").click()
+    asked = page.get_by_test_id("take-back-dialog")
+    await expect(asked).to_contain_text("Take back what AVA landed?")
+    await look(page, "landing-take-back")
+    await asked.get_by_test_id("take-back-now").press("Enter")
+    await expect(ava.get_by_test_id("entry-taken-back")).to_contain_text("taken back by ann")
+    await expect(ava.locator("header")).to_contain_text("taken back")
+    await expect(ava.get_by_test_id("take-back")).to_have_count(0)
+    await expect(again.get_by_test_id("take-back")).to_have_count(1)
+    assert git(place.room.folder, "ls-tree", "--name-only", "main", "src/ava.py") == ""
+    await look(page, "landing-taken-back", whole=BODY)
+    # It does not land again with all others: its row says once why it is not chosen.
+    await page.get_by_test_id("land-all").click()
+    row = card(page, "planned", "AVA")
+    await expect(row.get_by_test_id("plan-undoes")).to_have_text(
+        ["This would bring back what ann took back in src/ava.py."]
+    )
+    await expect(row.get_by_test_id("plan-stands")).to_have_count(0)
+    await expect(row.get_by_test_id("plan-choose")).not_to_be_checked()
+    await expect(now).to_be_disabled()
+    await look(page, "land-dialog-undoes")
+    await row.get_by_test_id("plan-choose").check()
+    await now.click()
+    await expect(ava.first).to_have_attribute("aria-label", "AVA: landed")
+    assert "fine = 1" in git(place.room.folder, "show", "main:src/ava.py")
 
 
 async def _mended(place: Place) -> bool:
@@ -466,6 +501,13 @@ async def test_a_task_shows_its_verifications(place: Place, come: Come) -> None:
     await look(page, "board-failed")
     (need,) = [one for one in await place.room.get("/api/needs") if one["id"] == "answered:t2"]
     assert "it was changed since its tests passed (v3). Is it done?" in need["text"], need
+    # Mended later by a message about no task: the branch as it stands counts, as long as the work is in it.
+    (place.room.folder / "AVA.yaml").write_text('- say: Done.\n  write: {src/ben.py: "FINE = 1\\n"}\n')
+    await place.room.post("@AVA please mend your branch")
+    await place.verified(5, "passed")
+    await expect(other.get_by_test_id("vmark")).to_contain_text("v5 ✓passed")
+    await expect(other).not_to_contain_text("not landed")
+    await expect(given.get_by_test_id("vmark")).to_contain_text("v5 ✓passed")
     await page.get_by_test_id("task").filter(has_text="Round once").click()
     await expect(page.get_by_test_id("task-verified")).to_contain_text("v2")
     await look(page, "task-verified")

@@ -11,6 +11,7 @@ from playwright.async_api import Browser, Locator, Page, expect
 
 from tests.browser.axe import everywhere, violations
 from tests.browser.person import Person, shot
+from tests.browser.test_look import FOCUS_SEEN
 from tests.e2e.test_acp import speaker
 from tests.outside import agent, eventually, room, settings
 
@@ -149,7 +150,9 @@ async def places(page: Page) -> list[str]:
 async def test_no_card_moves_while_a_person_is_in_the_list(chromium: Browser, tmp_path: Path) -> None:
     folder = tmp_path / "room"
     folder.mkdir()
-    (folder / "asks.yaml").write_text(f"- match: Count the carts\n  say: I did.\n{ASKS}")
+    (folder / "asks.yaml").write_text(
+        f"- match: Count the carts\n  say: I did.\n- match: look around\n  delay_s: 600\n{ASKS}"
+    )
     agents = [agent(name, "asks.yaml") for name in ("AVA", "BEN", "CLEO", "DAN")]
     agents.append(speaker(str(tmp_path), "permit", FAKE_KIND="execute"))
     async with room(folder, settings(*agents)) as house:
@@ -242,6 +245,19 @@ async def test_no_card_moves_while_a_person_is_in_the_list(chromium: Browser, tm
         await expect(cards.first).to_be_visible()
         wide = "(all) => new Set(all.map((one) => Math.round(one.getBoundingClientRect().width))).size"
         assert await page.locator(".needs > li > article").evaluate_all(wide) == 1
+
+        # It stays while its agent works on something else, and the board says the same.
+        other = await house.post("@AVA look around")
+        busy = f"Is it done? AVA is at work on m{other['number']} now."
+        await expect(need(ann, "answered")).to_contain_text(busy)
+        await shot(page, "needs-busy-1400-light")
+        await ann.go("board")
+        await expect(page.locator('[data-task="1"]')).to_contain_text(
+            re.compile(r"AVA has answered \(m\d+\): is it done")
+        )
+        await house.post("/cancel @AVA")
+        await ann.go("needs")
+        await expect(need(ann, "answered")).not_to_contain_text("at work")
 
         # A pointer that only rests on the list, as after a change of the view by keyboard, holds nothing.
         await need(ann, "answered").hover()
@@ -337,6 +353,7 @@ async def test_a_hidden_page_notifies_of_each_new_need_once(chromium: Browser, t
         await opener.press("Enter")
         await asks.press("Space")
         await expect(asks).to_be_checked()
+        assert await page.evaluate(FOCUS_SEEN) == ""
         await shot(page, "notify-1280-light")
         assert await everywhere(page) == []
         await page.set_viewport_size({"width": 1280, "height": 800})

@@ -74,14 +74,29 @@ async def test_who_comes_back_is_told_what_came(come: Come, house: Outside, olla
     await page.evaluate(LONG_AGO)
     for n in range(9):
         last = await house.post(f"@CODEX part{n} of the import fails with discount{n}.", "ben")
+    for name in ("alexandra", "bartholomew", "constantine", "evangeline", "maximilian", "wilhelmina"):
+        last = await house.post(f"@CODEX {name} waits for the import.", name)
     await house.until_job(last["id"], "CODEX", "done")
     await page.goto(house.url)
     await ann.is_live()
     since = page.get_by_test_id("since")
     await expect(since).to_contain_text(
-        re.compile(r"Since you left, 10 min.*: 1\d messages: CODEX answered \d, ben said 9")
+        re.compile(r"Since you left, 10 min.*: \d\d messages: CODEX answered \d+, ben said 9")
     )
     await expect(page.get_by_test_id("new-line")).to_contain_text("New since")
+    # On a phone it is two lines, and all of it once it is opened.
+    size = page.viewport_size
+    await page.set_viewport_size({"width": 390, "height": 844})
+    line = since.locator("summary")
+    folded = await line.evaluate("e => [e.clientHeight, parseFloat(getComputedStyle(e).lineHeight)]")
+    assert folded[0] <= 2 * folded[1] + 1, folded
+    await shot(page, "quiet-since-folded-390")
+    await line.click()
+    assert await line.evaluate("e => e.clientHeight") > 3 * folded[1]
+    await shot(page, "quiet-since-opened-390")
+    await line.click()
+    assert size is not None
+    await page.set_viewport_size(size)
     # The model is asked when the box is opened; what it says of a message that nobody sent is not shown.
     points = [
         {"text": "The import fails with every discount.", "messages": [last["number"], 999_999]},

@@ -99,6 +99,11 @@ async def test_a_branch_is_read_through_and_lands_as_one_commit(chromium: Browse
         await page.get_by_test_id("split").click()
         await plus(ann, "src/cart.py", 2, "old").focus()
         await page.keyboard.press("Enter")
+        # One that says nothing goes, and leaves the focus on its line too.
+        await page.get_by_test_id("draft-text").press("Escape")
+        await expect(page.get_by_test_id("draft")).to_have_count(0)
+        await expect(plus(ann, "src/cart.py", 2, "old")).to_be_focused()
+        await page.keyboard.press("Enter")
         await page.get_by_test_id("draft-text").fill("It was shorter.")
         await page.get_by_test_id("draft-text").press("Escape")
         # The keys lead on from the line that was commented on, and are listed with all others.
@@ -119,7 +124,8 @@ async def test_a_branch_is_read_through_and_lands_as_one_commit(chromium: Browse
         await page.get_by_test_id("draft-drop").nth(1).click()
         await plus(ann, "src/cart.py", 2).click()
         await page.get_by_test_id("draft-text").fill("Why a list?")
-        await page.get_by_test_id("suggest").check()
+        await page.get_by_test_id("suggest").click()
+        await expect(page.get_by_test_id("suggestion")).to_be_focused()
         await page.get_by_test_id("suggestion").fill("    return sum(items)")
         # A reload loses nothing.
         await page.reload()

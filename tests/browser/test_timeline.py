@@ -176,7 +176,7 @@ async def test_a_day_of_rewinds_and_a_handoff(come: Come, tmp_path: Path) -> Non
         await ann.go("room")
         asked = await ann.sees("What now?")
         await expect(asked.get_by_test_id("handoff-answers").get_by_role("button")).to_have_text(
-            ["Retry", "Skip…", "Branch…", "End"]
+            ["Try again", "Hand on anyway…", "On a branch…", "End it here"]
         )
         (event,) = (await one.get("/api/timeline?type=handoff"))["events"]
         await open_event(page, event["number"])

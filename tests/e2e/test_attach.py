@@ -104,6 +104,25 @@ async def test_a_message_waits_visibly_and_is_told_once_and_answered(open_room: 
         await window.hook("Stop", last_assistant_message="Nothing for the room.")
         assert "Nothing for the room." not in [entry["body"] for entry in await one.entries()]
 
+        # What it asks at the end of an answer needs somebody, until it is answered or the session ends.
+        async def asks(posted: str) -> list[str]:
+            await window.hook("UserPromptSubmit", prompt="and?")
+            await one.post(posted)
+            await window.context("PostToolBatch", tool_calls=[])
+            await window.hook("Stop", last_assistant_message="Both work. The table, or the list?")
+            return [need["id"] for need in await one.get("/api/needs") if need["about"] == "Ada-claude"]
+
+        (asked,) = await asks("@Ada-claude what about the view?")
+        done = {"name": "ann", "action": "answer", "text": "The list."}
+        status, told = await one.ask("POST", f"/api/needs/{asked}", json=done)
+        assert status == 200 and told["reason"].startswith("Said to Ada-claude"), told
+        assert [need["id"] for need in await one.get("/api/needs")] == []
+        assert "The list." in await window.context("UserPromptSubmit", prompt="go on")
+        await window.hook("Stop", last_assistant_message="So the list.")
+        assert len(await asks("@ada-claude and the form?")) == 1
+        await window.hook("SessionEnd", reason="other")
+        assert [need["id"] for need in await one.get("/api/needs")] == []
+
 
 async def test_a_working_session_is_told_at_its_next_boundary_or_its_stop(open_room: Open) -> None:
     one = await attached(open_room)

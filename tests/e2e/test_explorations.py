@@ -47,6 +47,9 @@ async def test_a_person_explores_compares_and_takes_one_over_http(open_room: Ope
     assert (status, done["success"]) == (200, True)
     waiting = await _waiting(one)
     assert [variant["passing"] for variant in waiting["variants"]] == [True, True]
+    (need,) = await one.get("/api/needs")
+    assert waiting["recommendation"].startswith("ben ")
+    assert [action["name"] for action in need["actions"]] == ["take-ben", "take-ava", "end"]
     assert (await one.get("/api/explorations"))["explorations"] == [waiting]
     assert git(one.folder, "rev-parse", "HEAD") == head
 

@@ -130,7 +130,7 @@ async def test_what_needs_a_person_comes_is_acted_on_and_is_gone(tmp_path: Path)
             return need if len(need["actions"]) > 1 else None
 
         offer = await eventually(offered, "the task can be given")
-        assert names(offer) == ["try", "give-AVA", "give-BEN", "give-DAN"]
+        assert names(offer) == ["try", "give-AVA", "give-BEN", "give-DAN", "drop"]
         assert offer["actions"][3]["label"] == "Give t3 “Mend the build” to DAN"
         assert (await act(told, failed["id"], "give-DAN"))["success"]
         assert names((await needs(told))[failed["id"]]) == ["try"]
@@ -236,6 +236,67 @@ async def test_a_crash_without_budget_for_another_try_is_told_as_the_crash(tmp_p
         assert f"HAL does not answer: {why} (2 failures in a row; one attempt at" in said["body"]
         need = await comes(told, "failed_agent")
         assert need["text"].endswith(f" Last: {why}."), need
+
+
+async def test_one_message_that_fails_everywhere_is_one_need(tmp_path: Path) -> None:
+    folder = tmp_path / "room"
+    folder.mkdir()
+    (folder / "fails.yaml").write_text(FAILS)
+    (folder / "works.yaml").write_text(WORKS)
+    configured = settings(
+        agent("CLEO", "fails.yaml"),
+        agent("EVE", "fails.yaml"),
+        agent("FAY", "fails.yaml", budget={"turns_per_hour": 1}),
+        agent("GUS", "works.yaml", budget={"turns_per_hour": 1}),
+        agent("HAL", "works.yaml"),
+        locks={"circuit_breaker": {"failure_threshold": 1, "reset_timeout": 600}},
+        queue={"max_attempts": 1},
+    )
+    async with room(folder, configured) as told:
+        await told.start()
+        await told.reply_to((await told.post("@GUS spend it"))["id"], "GUS")
+        spent = await comes(told, "budget")
+        assert (names(spent), spent["about"]) == (["raise", "wait"], "GUS")
+        asked = await told.post("@CLEO do: crash")
+        ref = f"m{asked['number']}"
+        need = await comes(told, "failed_agent")
+        # Nobody whose budget is spent is offered.
+        assert names(need) == ["try", "give-EVE", "give-FAY", "give-HAL", "drop"], need
+        assert need["actions"][-1]["label"] == "Drop it"
+        assert (await act(told, need["id"], "give-EVE"))["success"]
+        await told.until_job(asked["id"], "EVE", "dead")
+
+        def failed_at(*agents: str) -> Callable[[], Awaitable[Json | None]]:
+            async def look() -> Json | None:
+                found = [one for one in (await needs(told)).values() if one["kind"] == "failed_agent"]
+                said = f"{ref} failed at {' and '.join(agents)}: " in found[0]["text"].replace(", ", " and ")
+                return found[0] if len(found) == 1 and said else None
+
+            return look
+
+        both = await eventually(failed_at("CLEO", "EVE"), "one need names both")
+        assert (both["id"], both["about"]) == (need["id"], "CLEO and EVE")
+        assert names(both) == ["try-CLEO", "try-EVE", "give-FAY", "give-HAL", "drop"]
+        # A budget that is spent refuses a try, which then is not offered.
+        assert (await act(told, need["id"], "give-FAY"))["success"]
+        await told.until_job(asked["id"], "FAY", "dead")
+        third = await eventually(failed_at("CLEO", "EVE", "FAY"), "it names all three")
+        assert names(third) == ["try-CLEO", "try-EVE", "give-HAL", "drop"]
+        (fay,) = [one for one in (await needs(told)).values() if one["about"] == "FAY"]
+        assert (fay["kind"], names(fay)) == ("budget", ["raise", "wait"])
+        assert "Its circuit is open, too, after 1 failure in a row." in fay["text"]
+        assert f"{ref} failed at CLEO, EVE and FAY: " in fay["text"]
+        refused = await told.reply_to((await told.post("/try @FAY"))["id"], "RELAY")
+        assert "budget spent" in refused["body"] and "m<number>" not in refused["body"]
+
+        # Who drops it is not asked for it again; another message that fails is another need.
+        dropped = await act(told, need["id"], "drop")
+        assert dropped["success"] and dropped["undo"] == "/later agent:CLEO undo"
+        await goes(told, need["id"])
+        assert {one["about"] for one in (await needs(told)).values()} == {"GUS", "FAY"}
+        await told.post("@CLEO one more")
+        again = await comes(told, "failed_agent")
+        assert (again["about"], names(again)) == ("CLEO", ["try", "give-HAL", "drop"])
 
 
 async def test_the_terminal_counts_what_needs_people(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from tests.e2e.test_inbox import act, comes, names, needs
 from tests.e2e.test_inbox_work import answer_of, nothing
@@ -37,7 +38,19 @@ async def test_a_conflict_is_one_need_with_all_that_comes_of_it(started: Started
         "Ask BEN again to settle the conflicts",
     ]
     assert "BEN does not merge into main now" in back["text"] and "SET BACK" not in back["text"], back
-    # Whether its task is done is asked when that is settled.
+    # Whether its task is done is asked when that is settled, and every view says so.
+    assert "answered:t1" not in await needs(room)
+    (at,) = back["tasks"]
+    assert at["ref"] == "t1" and re.fullmatch(
+        r"BEN has answered \(m\d+\): its branch conflicts with main", at["says"]
+    )
+    assert at["says"] in (await room.relay("work", "show", "t1")).out.splitlines()
+    # Who leaves the collision for a day is asked whether the task is done.
+    await act(room, back["id"], "later")
+    assert (await comes(room, "answered"))["id"] == "answered:t1"
+    assert "): is it done?" in (await room.relay("work", "show", "t1")).out
+    await room.post(f"/later {back['id']} undo")
+    await comes(room, "collision")
     assert "answered:t1" not in await needs(room)
 
     async def of_ben() -> list[Json]:
@@ -58,6 +71,8 @@ async def test_a_conflict_is_one_need_with_all_that_comes_of_it(started: Started
     clash = await eventually(lambda: one("conflict", *parts), "one need")
     assert names(clash) == [*(f"choice-{n}" for n in range(1, 6)), "abort", "update-BEN"]
     assert [need["id"] for need in json.loads((await room.relay("inbox", "--json")).out)] == [clash["id"]]
+    assert [one["ref"] for one in clash["tasks"]] == ["t1"]
+    assert "): c1 is to be settled first\n" in (await room.relay("work", "show", "t1")).out
     asked = await room.post("/inbox")
     assert (await room.reply_to(asked["id"], "RELAY"))["body"].startswith("1 thing needs you")
 

@@ -25,6 +25,9 @@ WORKS = """\
 - match: mend it
   write: {app.py: "fixed = 1\\n"}
   say: done
+- match: better it
+  write: {app.py: "fixed = 2\n"}
+  say: done
 - match: secret
   write: {".env": "KEY={body}\\n", notes.md: "{body}\\n"}
   say: done
@@ -103,6 +106,7 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
     )
     assert names(done) == ["again", "done", "later"]
     assert done["text"] in (await room.relay("inbox")).out
+    assert re.search(r"^BEN .*; its tests failed \(v\d+\)", (await room.relay("worktrees")).out, re.M)
     # Given again, its agent hears why. It changes nothing: the branch fails as before, and that is said as before.
     assert (await act(room, "answered:t1", "again"))["success"]
     told = next(one for one in await room.entries() if one["body"].startswith("@BEN t1: break it\n\n"))
@@ -111,11 +115,15 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
     answer = await room.reply_to(told["id"], "BEN")
     said = rf"BEN has answered t1 .*\(m{answer['number']}\).*; its tests failed \({why[1]}\)\. Is it done"
     assert names(await says(room, "answered:t1", said)) == ["again", "done", "later"]
-    # While its agent is at work again, nobody is asked whether it is done.
-    await room.post("@BEN look around")
-    await goes(room, "answered:t1")
+    # While its agent works on something else, the question stays, and says so.
+    other = await room.post("@BEN look around")
+    said = rf".*\(m{answer['number']}\).* Is it done\? BEN is at work on m{other['number']} now\.$"
+    busy = await says(room, "answered:t1", said)
+    assert names(busy) == ["again", "done", "later"]
+    asks = [{"ref": "t1", "says": f"BEN has answered (m{answer['number']}): is it done?"}]
+    assert (busy["tasks"], busy["news"]) == (asks, f"answered:t1:m{answer['number']}")
     await room.post("/cancel @BEN")
-    await comes(room, "answered")
+    await says(room, "answered:t1", r"(?!.*at work)")
     # No verdict speaks of a branch whose work was discarded, and it did not land either.
     await room.post("/discard @BEN")
     gone = await says(room, "answered:t1", r".*; its branch has no changes now\. Is it done")
@@ -143,6 +151,7 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
         r"Its branch did not land.*\. BEN has answered t1 “break it” \(m\d+\): “done”\. Is it done",
     )
     assert (out["about"], names(out)) == ("BEN", ["again", "land", "done", "later"])
+    assert out["tasks"] == asks
     assert "answered:t1" not in await needs(room)
     by_hand.write_text("by hand\n")
     changed = await says(room, out["id"], r".*“done”; its tests failed \(v\d+\)\. Is it done")
@@ -222,9 +231,25 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
     await goes(room, "answered:t2")
     shown = (await room.relay("work", "show", "t2")).out
     assert re.search(r"\nended by ann\ndone, not landed, tests failed \(v\d+\)\n", shown), shown
+    # What mends its branch, or breaks it, counts for it, too, as long as it is there and has not landed.
+    await ask(room, "@BEN better it")
+    await eventually(passed, "BEN's branch is mended")
+    mended = (await room.relay("work", "show", "t2")).out
+    assert "\nended by ann\n" in mended and "not landed" not in mended, mended
+    await ask(room, "@BEN break it")
+
+    async def broken() -> bool:
+        told = (await room.relay("work", "show", "t2")).out
+        return told != shown and re.search(r"\ndone, not landed, tests failed \(v\d+\)\n", told) is not None
+
+    await eventually(broken, "BEN's branch is broken")
+    for order, there in (("/discard", False), ("/restore", True)):
+        done = await room.post(f"{order} @BEN")
+        await room.reply_to(done["id"], "RELAY")
+        assert (await room.get("/api/tasks/t2"))["task"]["in_branch"] is there
     await room.post("/undo")
     await says(room, "answered:t2", r"BEN has answered t2 .*; its tests failed \(v\d+\)\. ")
-    merged = await room.relay("worktrees", "merge", "BEN", "--name", "ann")
+    merged = await room.relay("worktrees", "merge", "BEN", "--anyway", "--name", "ann")
     assert merged.code == 0, merged.all
     tip = git(room.folder, "rev-parse", "main")[:7]
     done = await says(
@@ -270,7 +295,9 @@ async def test_handoffs_variants_and_talk(open_room: Open) -> None:
     status, done = await room.ask("POST", "/api/explorations", json=order)
     assert (status, done["success"]) == (200, True), done
     waits = await comes(room, "exploration")
-    assert (waits["ref"], names(waits)) == ("x1", ["take-ava", "take-ben", "end"])
+    # The recommended one is offered first.
+    assert waits["ref"] == "x1" and sorted(names(waits)[:2]) == ["take-ava", "take-ben"]
+    assert names(waits)[2:] == ["end"]
     assert "Cache the answers" in waits["text"]
     assert (await act(room, waits["id"], "take-ben"))["success"]
     await goes(room, waits["id"])
@@ -324,7 +351,7 @@ async def test_a_collision_is_decided_once(open_room: Open) -> None:
 
     await eventually(merged, f"{late}'s work is in main")
     other = decided["steer"][0]
-    own = {f"stop-{other}", f"update-{other}", "later"}
+    own = {f"settle-{other}", f"stop-{other}", f"update-{other}", "later"}
 
     async def asks_anew() -> Json | None:
         found = [need for need in (await needs(room)).values() if need["about"] == other]

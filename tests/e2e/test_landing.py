@@ -225,6 +225,43 @@ async def test_landing_may_be_required(open_room: Open) -> None:
     assert (await room.relay("land", "AVA", "--required", "on")).code == 2
 
 
+async def test_what_undoes_anothers_work_lands_when_somebody_says_anyway(open_room: Open) -> None:
+    """Through each door: the room, the page's route, the shell, and an agent's own tool."""
+    room = await opened(open_room)
+    await answered(room, "@AVA other", "AVA")
+    await answered(room, "@BEN break it", "BEN")
+    ran = await room.relay("land", "AVA", "--json")
+    [merge] = json.loads(ran.out)["landed"]
+    await room.until_said("not tested")
+    posted = await room.post(f"/takeback @AVA {merge['commit']}")
+    assert "lands it again" in (await room.reply_to(posted["id"], "RELAY"))["body"]
+    why = "AVA's branch would bring back what ann took back in other.py."
+
+    async def typed(line: str) -> str:
+        return str((await room.reply_to((await room.post(line))["id"], "RELAY"))["body"])
+
+    said = await typed("/land @AVA")
+    assert said.startswith(f"Nothing is put into the landing queue: {why} `/land @AVA anyway`")
+    said = await typed("/land all")
+    assert why in said and said.endswith("`/land @BEN` lands the others.")
+    _, done = await room.ask("POST", "/api/landing", json={"name": "bob", "agents": ["AVA"]})
+    assert not done["success"] and why in done["reason"]
+    ran = await room.relay("land", "AVA")
+    assert ran.code == 1 and why in ran.all and "--anyway" in ran.all
+    made = await room.relay("keys", "create", "AVA", "--scopes", "work,read", "--json")
+    mine = {"headers": {"X-API-Key": json.loads(made.out)["key"]}}
+    async with room.session.post(f"{room.url}/land", json={}, **mine) as reply:
+        assert why in await reply.text()
+    assert (await room.get("/api/landing"))["queue"] == []
+    assert "other.py" not in git(room.folder, "ls-tree", "--name-only", "main")
+    assert "was put into the landing queue" in await typed("/land @AVA anyway")
+
+    async def back() -> bool:
+        return "other.py" in git(room.folder, "ls-tree", "--name-only", "main")
+
+    await eventually(back, "AVA's work is back")
+
+
 async def test_killed_while_ten_are_verified(open_room: Open) -> None:
     """They end or run again: none is lost or doubled, and no process stays."""
     room = await opened(open_room)

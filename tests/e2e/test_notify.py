@@ -7,7 +7,8 @@ import base64
 import hashlib
 import hmac
 import json
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,8 @@ from aiohttp import web
 
 from tests.e2e.test_acp import speaker
 from tests.e2e.test_inbox import ASKS, FAILS, WORKS, act, comes, goes, needs
+from tests.e2e.test_landing import IGNORED
+from tests.git.repository import commit, git
 from tests.outside import Json, Outside, agent, eventually, room, settings
 
 SECRET = "whsec_" + base64.b64encode(b"a key of thirty-two bytes, or so").decode()
@@ -255,3 +258,63 @@ async def test_a_variable_that_the_room_lacks_is_said_at_its_start(tmp_path: Pat
             told.kill()
         await told.start()
         assert sum(unset in one["body"] for one in await told.entries()) == 1
+
+
+async def test_an_answer_is_told_once_and_with_its_verdict(tmp_path: Path) -> None:
+    """The tests of an agent's work wait for a file: the inbox asks at once, the place outside with what they say."""
+    folder, go = tmp_path / "room", tmp_path / "go"
+    (folder / "policies").mkdir(parents=True)
+    check = (
+        f"import os, sys, time; [time.sleep(0.05) for _ in iter(lambda: os.path.exists({str(go)!r}), True)]"
+    )
+    run = [sys.executable, "-c", f"{check}; sys.exit('it is broken')"]
+    unit = {
+        "name": "unit",
+        "tier": 1,
+        "executor": "inline",
+        "patterns": ["*.py"],
+        "run": run,
+        "sandbox": "off",
+    }
+    (folder / "policies" / "all.yaml").write_text(json.dumps([unit]))
+    (folder / "w.yaml").write_text(
+        "- match: look around\n  delay_s: 600\n"
+        "- match: break it\n  write: {app.py: 'x = 2'}\n  say: done\n- say: hello\n"
+    )
+    git(folder, "init", "-q", "-b", "main")
+    commit(folder, {".gitignore": IGNORED, "app.py": "x = 1\n"})
+    async with pocket() as outside:
+        place = {"name": "desk", "url": f"{outside.url}/desk", "kinds": ["answered"]}
+        async with room(folder, settings(agent("AVA", "w.yaml"), notify=[place])) as told:
+            await told.start()
+            await told.post("/task break it")
+            await told.post("/give t1 @AVA")
+
+            async def runs() -> Json | None:
+                need = (await needs(told)).get("answered:t1")
+                return need if need and "; its tests run (v1). Is it done?" in need["text"] else None
+
+            waits = await eventually(runs, "the inbox asks while the tests run")
+            assert waits["tell_at"] is not None and outside.came == []
+            go.touch()
+            (one,) = await outside.until("/desk", 1)
+            assert "; its tests failed (v1). Is it done?" in one.json["text"], one.json
+            # Neither what its agent does meanwhile nor a restart is news.
+            await told.post("@AVA look around")
+            await eventually(runs_on(told), "it stays while its agent works")
+            told.kill()
+            await told.start()
+            await told.post("/cancel @AVA")
+            assert "answered:t1" in await needs(told)
+            # Its next answer is.
+            await act(told, "answered:t1", "again")
+            two = (await outside.until("/desk", 2))[1]
+            assert two.json["id"] == one.json["id"] == "answered:t1" and two.json["news"] != one.json["news"]
+            assert len(outside.came) == 2
+
+
+def runs_on(told: Outside) -> Callable[[], Awaitable[bool]]:
+    async def look() -> bool:
+        return "AVA is at work on " in (await needs(told)).get("answered:t1", {"text": ""})["text"]
+
+    return look

@@ -76,6 +76,8 @@ export const api = {
     call<{ reason?: string; commit?: string | null }>("POST", `/api/worktrees/${quote(agent)}/merge`, signed(choice)),
   discard: (agent: string) =>
     call<{ reason?: string; kept: string }>("POST", `/api/worktrees/${quote(agent)}/discard`, signed({})),
+  takeBack: (agent: string, commit: string) =>
+    call<{ reason?: string }>("POST", `/api/worktrees/${quote(agent)}/takeback`, signed({ commit })),
   abortMerge: (agent: string, settle = false) =>
     call<{ reason?: string }>("POST", `/api/worktrees/${quote(agent)}/abort`, signed(settle ? { settle } : {})),
   restore: (agent: string, kept: string) =>
@@ -122,7 +124,8 @@ export const api = {
     call<{ reason?: string }>("POST", `/api/approvals/${number}`, signed({ answer, reason: reason || undefined })),
   landingPlan: async (agents: readonly string[]) => (await call<{ plan: Planned[] }>("GET", `/api/landing/plan${query({ agents: agents.join(",") })}`)).plan,
   landingDiff: (entry: number) => call<Difference>("GET", `/api/landing/${entry}/diff`),
-  land: (agents: readonly string[], method: MergeMethod = "merge") => call<{ reason?: string }>("POST", "/api/landing", signed({ agents, method })),
+  /** `anyway`: the person was told what of others' it undoes. */
+  land: (agents: readonly string[], method: MergeMethod = "merge", anyway = false) => call<{ reason?: string }>("POST", "/api/landing", signed({ agents, method, anyway })),
   /** `path`: with the text of this file alone. */
   review: (agent: string, path = "") => call<Review>("GET", `/api/review/${quote(agent)}${query(signed({ path: path || undefined }))}`),
   markReviewed: (agent: string, paths: readonly string[], undo: boolean) => call<{ reason?: string }>("POST", `/api/review/${quote(agent)}/reviewed`, signed({ paths, undo })),

@@ -40,6 +40,8 @@ export interface Task {
   source?: string | null;
   /** The commit with which the work for it came into the main branch. */
   landed?: string | null;
+  /** It is in its agent's branch, and not in the main branch. */
+  in_branch?: boolean;
 }
 
 /** What a task led to (docs/board.md). */

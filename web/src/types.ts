@@ -329,6 +329,11 @@ export interface Need {
   text: string;
   ref: string | null;
   ends_at: string | null;
+  /** The tasks that it is the need of now, each with what is said of it. */
+  tasks?: { ref: string; says: string }[];
+  /** What it is told outside by, once, and not before `tell_at`. */
+  news?: string;
+  tell_at?: string | null;
   actions: NeedAction[];
 }
 

@@ -127,6 +127,8 @@ export interface MergeTurn {
 export interface Worktrees {
   worktrees: Worktree[];
   order?: MergeTurn[];
+  /** false: the room has just started, and has not looked at all of them yet. */
+  surveyed?: boolean;
   /** Why there are none, or why one is missing, by agent. */
   trouble?: string;
   troubles?: Record<string, string>;

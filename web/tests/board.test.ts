@@ -1,9 +1,9 @@
 import { describe, expect, it } from "vitest";
 import { ALL, fits, NOBODY, type Filter } from "../src/board/fits";
-import { givenState, ordered, remarks, waitsFor } from "../src/board/cards";
+import { asks, givenState, ordered, remarks, waitsFor } from "../src/board/cards";
 import { aboutTasks, changed } from "../src/state/board";
 import type { Task } from "../src/coordination_types";
-import type { Job, JobState } from "../src/types";
+import type { Job, JobState, Need } from "../src/types";
 
 const NOW = Date.parse("2027-01-15T08:00:00Z");
 const iso = (seconds: number): string => new Date(NOW + seconds * 1000).toISOString();
@@ -99,7 +99,12 @@ describe("a task that was given", () => {
     expect(givenState(one, new Map([[7, job("active")]]))).toBe("active");
     expect(givenState(one, new Map([[7, job("done", { agent: "BEN" })]]))).toBe(null);
     expect(givenState({ ...one, assignee: "ann" }, new Map([[7, job("done")]]))).toBe(null);
-    expect(remarks(one, [], NOW, "done").map((said) => said.text)).toEqual(["AVA has answered: is it done?"]);
+    // What it waits for is the inbox's word.
+    const says = "AVA has answered (m3): c1 is to be settled first";
+    const need: Need = { id: "conflict:c1", kind: "conflict", at: "", about: "AVA", text: "", ref: "c1", ends_at: null, actions: [], tasks: [{ ref: `t${one.number}`, says }] };
+    expect([asks(one, [need]), asks(one, [{ ...need, tasks: [] }])]).toEqual([says, ""]);
+    expect(remarks(one, [], NOW, "done", says).map((said) => said.text)).toEqual([says]);
+    expect(remarks(one, [], NOW, "done").map((said) => said.text)).toEqual(["AVA has answered"]);
     expect(remarks(task(2, { given: one.given, note: "AVA was skipped." }), [], NOW).map((said) => said.text)).toEqual(["AVA was skipped."]);
   });
 });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Approval, Entry, Result, Verification } from "../src/landing/types";
-import { byPolicy, deadline, decisionSaid, groups, isOver, lastLines, names, outcomeSaid, plain, policiesSaid, runNotes, stateSaid, testedBy, tierWords, took, waitsFor } from "../src/landing/words";
+import { byPolicy, deadline, decisionSaid, groups, isOver, lastLines, names, outcomeSaid, plain, policiesSaid, runNotes, stateSaid, testedBy, testsOf, tierWords, took, waitsFor } from "../src/landing/words";
 
 const result = (more: Partial<Result>): Result => ({
   policy: "unit", attempt: 1, tier: 1, executor: "inline", state: "passed", reason: "", exit_code: 0, seconds: 2.04, output_bytes: 0, flaky: false,
@@ -85,6 +85,7 @@ describe("policies", () => {
     [{ policies: 0, merge_test: true, trouble: "" }, "the merge test"],
     [{ policies: 0, merge_test: true, trouble: "a.yaml:1" }, "no policy can be used"],
   ])("%j", (of, said) => expect(policiesSaid(of)).toBe(said));
+  it("names the tests of merged trees once", () => expect(testsOf(["unit tests", "merge.test"])).toEqual(["unit tests", "the merge test"]));
 });
 
 describe("approvals", () => {

@@ -26,11 +26,23 @@ describe("the list of needs", () => {
     const before: Placed[] = [...placed("a"), { need: { ...need("b"), actions: [does("take"), does("leave")] }, gone: false }, ...placed("c")];
     const told = merged(before, [need("new"), { ...need("b"), actions: [does("ask"), does("leave")] }, need("c")], "pointer", new Set(["a"]));
     expect(shown(told)).toEqual(["a gone", "b", "c"]);
-    expect(told.shown[1]!.need.actions.map((one) => one.name)).toEqual(["take", "leave", "ask"]);
+    // What is new comes when the pointer has left: another row of buttons would move the cards below.
+    expect(told.shown[1]!.need.actions.map((one) => one.name)).toEqual(["take", "leave"]);
     expect([...told.shown[1]!.past!]).toEqual(["take"]);
+    const other = merged(told.shown, [{ ...need("b"), actions: [does("ask")] }], "pointer", nobody).shown[1]!;
+    expect(other.need.actions.map((one) => one.name)).toEqual(["take", "leave", "ask"]);
+    expect([...other.past!]).toEqual(["take", "leave"]);
     // Also the only one: what is new would come below the pointer.
     expect(shown(merged(placed("a"), [need("new")], "pointer", new Set(["a"])))).toEqual(["a gone"]);
     expect(shown(merged(told.shown, [need("new"), need("b"), need("c")], "", new Set(["a"])))).toEqual(["new", "b", "c"]);
+  });
+  it("names the need that stands for a task's question now, and calls settled only what nobody asks any more", () => {
+    const asks: Need = { ...need("answered:t1"), kind: "answered", ref: "t1" };
+    const clash: Need = { ...need("conflict:c1"), kind: "conflict", tasks: [{ ref: "t1", says: "" }] };
+    const told = merged([{ need: asks, gone: false }, ...placed("b")], [clash, need("b")], "focus", nobody);
+    expect(shown(told)).toEqual(["answered:t1 gone", "b"]);
+    expect(told.shown[0]!.heir?.id).toBe("conflict:c1");
+    expect(merged(told.shown, [need("b")], "focus", nobody).shown[0]!.heir).toBeUndefined();
   });
   it("holds back nothing that expires: it comes to the end, where it moves no card", () => {
     const asks: Need = { ...need("p"), kind: "permission", ends_at: "2026-11-28T06:00:00Z" };

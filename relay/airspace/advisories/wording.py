@@ -83,6 +83,11 @@ def _why(advisory: Advisory) -> str:
     if len(agents) < 3:
         return first
     named = f"{', '.join(agents[:-1])} and {agents[-1]}"
+    if lead is not None and first.startswith("both "):
+        # Each piece of evidence is of pairs.
+        of = {flat(agent) for pair, contact in top.items() if lead in contact.evidence for agent in pair}
+        who = "all" if of == set(agents) else f"{_names(sorted(of))} both"
+        first = f"{who} {first.removeprefix('both ')}"
     return f"{named} meet in {files(contested)} ({first})"
 
 

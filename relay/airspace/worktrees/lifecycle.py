@@ -44,7 +44,7 @@ def folder_name(agent: str) -> str:
 
 #: The event, and those of its changes that others look for.
 CHANGED = "worktree.changed"
-MERGED, CONFLICTED = "merged", "conflicted"
+MERGED, CONFLICTED, FORWARDED = "merged", "conflicted", "forwarded"
 DISCARDED, RESTORED, TAKEN_BACK = "discarded", "restored", "taken_back"
 TAKEN_IN, TAKING, UNSETTLED, ABORTED = "taken_in", "taking", "unsettled", "aborted"
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import structlog
 
 from relay.airspace.worktrees.branch_updates import BranchUpdates
-from relay.airspace.worktrees.lifecycle import WorktreeChange, is_ancestor
+from relay.airspace.worktrees.lifecycle import FORWARDED, WorktreeChange, is_ancestor
 from relay.airspace.worktrees.merging.wording import to_clean
 from relay.airspace.worktrees.registry import EDITORS, WorktreeRegistry
 from relay.airspace.worktrees.tracked_worktree import TrackedWorktree, WorktreeGone
@@ -129,7 +129,7 @@ class TurnWorktrees:
             log.warning("worktree stays behind", agent=worktree.name, reason=str(error))
             return snapshot
         await registry.room.record(
-            WorktreeChange("forwarded", worktree.name, branch, "RELAY", commit=main, details=details)
+            WorktreeChange(FORWARDED, worktree.name, branch, "RELAY", commit=main, details=details)
         )
         return await worktree.take_snapshot(everything=True)
 

@@ -11,7 +11,7 @@ from typing import Any
 from relay.app.commands import work_changes
 from relay.app.commands.person import OpenRoom, ago, left, parser, run, table
 from relay.app.runtime.identity import WrongUse
-from relay.app.tasks.card import waits_or_failed
+from relay.app.tasks.card import failed_when_done
 from relay.app.tasks.landed import landed
 from relay.coordination.tasks.board import Board
 from relay.coordination.tasks.needs import found_task
@@ -107,12 +107,16 @@ def _place(task: Task) -> int:
 
 
 async def _shown(room: OpenRoom, args: argparse.Namespace) -> Json:
+    from relay.app.needs.answered import waiting_now  # which reads much that the other actions do not need
+
     number = work_changes.task_number(args.what[0])
 
     async def look(tx: Tx) -> Json:
         board = _board(room)
         task = dict(await board.story(tx, number))
-        task["stands"] = await waits_or_failed(tx, await board.get(tx, number), task["landed"])
+        found = await board.get(tx, number)
+        where = {"landed": task["landed"], "in_branch": task["in_branch"]}
+        task["stands"] = await waiting_now(tx, found) or await failed_when_done(tx, found, **where)
         needs = [await found_task(tx, need["id"]) for need in task["depends_on"]]
         task["needs"] = [
             {"number": need.number, "title": need.title, "state": _state(need)} for need in needs

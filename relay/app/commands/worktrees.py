@@ -12,8 +12,6 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from functools import partial
 from http.client import HTTPException
 from pathlib import Path
@@ -22,6 +20,7 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode
 
 from relay.access.git_person import git_person
+from relay.airspace.worktrees.merging.wording import would_undo
 from relay.app.runtime import instance
 from relay.app.runtime.daemon_requests import ask_daemon, author_of
 from relay.app.worktrees.terminal import RUNNING, follow, printed, stands_with, taken
@@ -34,7 +33,7 @@ from relay.model import Refusal
 from relay.model.actions import DiscardWork, GiveUpMerge, MergeBranch, OnBranch, RestoreWork, TakeBackMerge
 
 if TYPE_CHECKING:
-    from relay.faces.worktrees import WorktreesService
+    pass
 
 #: Seconds that the room gets for a merge.
 PATIENT_S = 300.0
@@ -139,7 +138,7 @@ async def _edited(settings: Settings, args: argparse.Namespace) -> dict[str, Any
     proposal = await _do(settings, args, preview=True)
     if not proposal.get("success", True):
         return proposal
-    if proposal["tests_failed"] and not args.anyway:
+    if proposal.get("tests_failed") and not args.anyway:
         from relay.airspace.worktrees.merging.proposal import FailedTests
 
         raise FailedTests(args.agent, proposal["tests"])  # before a message is written for nothing
@@ -178,9 +177,10 @@ async def _do(settings: Settings, args: argparse.Namespace, *, preview: bool = F
     if args.action in RUNNING:
         raise CannotDo(f"the room is not running; start it with {script('scripts/start.sh')}")
     from relay.airspace.worktrees.merging.proposal import MergeOptions
+    from relay.app.worktrees.without_daemon import opened_worktrees
     from relay.faces.worktrees import ordered
 
-    async with _here(settings) as service:
+    async with opened_worktrees(settings) as service:
         if args.action in ("list", "order"):
             return await service.state()
         try:
@@ -213,36 +213,6 @@ def _action(args: argparse.Namespace, text: str) -> OnBranch:
         case "takeback":
             return TakeBackMerge(args.agent, args.commit)
     return GiveUpMerge(args.agent, args.settle)
-
-
-@asynccontextmanager
-async def _here(settings: Settings) -> AsyncIterator[WorktreesService]:
-    """The worktrees without a daemon: those that are there; none is made."""
-    from relay.airspace.worktrees.actions import WorktreeActions
-    from relay.airspace.worktrees.branch_updates import BranchUpdates
-    from relay.airspace.worktrees.registry import WorktreeRegistry
-    from relay.app.fleet.told_works import read_others
-    from relay.app.wiring.merge_tools import MergeTools
-    from relay.app.wiring.schema import SCHEMAS
-    from relay.app.wiring.worktree_room import StoredWorktreeRoom
-    from relay.base.case_folding import folds_case
-    from relay.coordination.writes.fencing import LockCheck
-    from relay.faces.worktrees import WorktreesService
-    from relay.store.open import opened_store
-
-    async with opened_store(settings, SCHEMAS) as store:
-        with tempfile.TemporaryDirectory(prefix="relay-worktrees-") as made:
-            tools = MergeTools(lambda: settings.merge)
-            judge = LockCheck(fold=folds_case(settings.repo))
-            room = StoredWorktreeRoom(store, judge, tools, Path(made) / "checks")
-            registry = WorktreeRegistry(settings, room, scratch=Path(made) / "scratch.git", make=False)
-            try:
-                await registry.open()
-                await registry.refresh()
-                registry.merge_trials.others = await read_others(store, settings.member)
-                yield WorktreesService(store, registry, WorktreeActions(registry, BranchUpdates(registry)))
-            finally:
-                await tools.close()
 
 
 async def _ask_room(
@@ -412,9 +382,10 @@ def _merges(worktree: dict[str, Any]) -> str:
             for hit in worktree["joins"]
         ),
     ]
-    parts += [f"{_undoes(hit)} (commit {hit['commit'][:9]})" for hit in worktree.get("undoes", ())]
+    parts += [f"{would_undo(hit)} (commit {hit['commit'][:9]})" for hit in worktree.get("undoes", ())]
     if (verdict := worktree.get("verified")) and verdict["said"]:
-        parts.append(verdict["said"].rstrip("."))
+        said = verdict["said"].rstrip(".")
+        parts.append(said[:1].lower() + said[1:])
     elif verdict and verdict["present"] and verdict["state"] == "passed":
         parts.append(f"its tests passed ({verdict['reference']})")
     if worktree["untried"]:
@@ -435,16 +406,14 @@ def _place(conflict: dict[str, Any], path: str) -> str:
     return f"{path} (line{'s' * (lines != str(spans[0][0]))} {lines})" if lines else path
 
 
-def _undoes(hit: dict[str, Any]) -> str:
-    verb = "bring back" if hit["did"] == "took back" else "undo"
-    return f"would {verb} what {hit['agent']} {hit['did']} in {hit['path']}"
-
-
 def _turn(number: int, entry: dict[str, Any]) -> str:
-    first = f" (first it has to {entry['first']})" if entry["first"] else ""
-    if entry["failed"]:
-        first += f" (last: its tests failed, {entry['failed']})"
-    if entry["undoes"]:
-        first += f" (last: it {_undoes(entry['undoes'][0])})"
+    said = [f"first it has to {entry['first']}"] if entry["first"] else []
+    said += [f"its tests failed, {entry['failed']}"] if entry["failed"] else []
+    said += [f"it {would_undo(entry['undoes'][0])}"] if entry["undoes"] else []
     hits = [f"sets {hit['agent']} back in {', '.join(hit['paths'])}" for hit in entry["sets_back"]]
-    return f"{number}. {entry['agent']}{first}" + (f": {'; '.join(hits)}" if hits else "")
+    return (
+        f"{number}. {entry['agent']}"
+        + (f" ({'; '.join(said)})" if said else "")
+        + ": "[: 2 * bool(hits)]
+        + "; ".join(hits)
+    )

@@ -109,6 +109,7 @@ def _app(parts: Parts) -> web.Application:
         parts.store,
         worktrees.registry,
         worktrees.actions,
+        parts.services.policies,
         worktrees.watcher,
         airspace.protocol,
         worktrees.desk,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import get_args
 
 import structlog
@@ -65,6 +66,7 @@ from relay.coordination.tasks.board import Board
 from relay.coordination.writes.fencing import LockCheck
 from relay.coordination.writes.lock_guard import LockGuard
 from relay.faces.http.requests.auth import Auth
+from relay.faces.landing import check_undone
 from relay.faces.rewinds import RewindService
 from relay.faces.room import IntentService, rules_of
 from relay.faces.room_locks import RoomHolds
@@ -129,6 +131,7 @@ class Parts:
             changes=RepoChanges(now.repo, self.worktrees.registry),
             checkouts=self.worktrees,
         )
+        services.landings.check = partial(check_undone, self.worktrees.registry)
         self.board = board = Board(claims=services.work.claims, landed=landed)
         self.given_tasks = GivenTasks(store, board)
         self.airspace = AirspaceParts(
@@ -298,6 +301,7 @@ class Parts:
                 actions.Needing: self.needs,
                 actions.InWorktrees: ShownApps(self.worktrees.desk.apps),
             },
+            checks={actions.Land: self.verification.orders.check},
         )
         self.steward = Steward(
             store,

@@ -27,7 +27,7 @@ from relay.merge.resolution.journal import AskedConflict, Resolution
 from relay.merge.resolution.service import found, of_number
 from relay.merge.resolution.wording import listed, shown, side_name
 from relay.model import Refusal
-from relay.model.actions import DiscardWork, MergeBranch, OnBranch, Resolve, RestoreWork
+from relay.model.actions import DiscardWork, MergeBranch, OnBranch, Resolve, RestoreWork, TakeBackMerge
 from relay.model.ports import Voice
 from relay.store.ports import Store, Tx
 
@@ -79,6 +79,8 @@ class ConflictService:
                 return f"`/takeback @{agent} {done['commit'][:9]}` takes the merge back."
             case DiscardWork(agent):
                 return f"`/restore @{agent}` brings the work back."
+            case TakeBackMerge(agent):
+                return f"Once its branch has the work, `/land @{agent}` lands it again."
             case RestoreWork(agent):
                 return f"`/discard @{agent}` takes the work off the branch again."
         return str(done["reason"])

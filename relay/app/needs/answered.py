@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
-from relay.app.needs.need import Kind, Need, NeedAction, later
+from relay.app.needs import found
+from relay.app.needs.merges import First, to_settle_now
+from relay.app.needs.need import Kind, Need, NeedAction, later, put_off
 from relay.app.needs.words import prose, short, unmarked
-from relay.app.tasks.card import turns_in, verifications_of
+from relay.app.tasks.card import turns_in, verdict
 from relay.app.tasks.landed import MOST_JOBS, landed
 from relay.log.encoding import dumps
-from relay.model import Board, BoardTask, actions, references
+from relay.model import Board, BoardTask, Message, actions, references
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job, JobState, message_of_row
 from relay.store.ports import Tx
@@ -27,7 +30,57 @@ _VERDICTS = {
     State.FAILED: "its tests failed",
     State.ERROR: "its tests could not run",
 }
+#: Seconds after an answer until which places outside wait for the verdict of what it changed, and for its beginning.
+VERDICT_S, BEGINS_S = 120.0, 5.0
+_RUNS = (State.QUEUED, State.RUNNING)
 _NO_SUCCESS = (State.FAILED, State.ERROR)
+
+
+class Waiting(NamedTuple):
+    """A given task whose agent has answered and that nobody has ended. `job`: of its message; `first`: what is to be
+    decided before anybody is asked whether it is done, None = nothing."""
+
+    agent: str
+    job: Job
+    answer: Message
+    first: First | None
+
+    @property
+    def says(self) -> str:
+        """As every view says it: "BEN has answered (m12): is it done?"."""
+        what = self.first.says if self.first else "is it done?"
+        return f"{self.agent} has answered ({references.message(self.answer.number)}): {what}"
+
+
+async def waiting(
+    tx: Tx, task: BoardTask, questions: Collection[str], first: Mapping[str, First]
+) -> Waiting | None:
+    """What a task waits for; None: for no word of a person's. `questions`: answers (`m17`) of which another need says
+    that they ask something; `first`: of `to_settle`, for work that is not in the main branch yet."""
+    if task.given_to is None:
+        return None
+    message, _, agent = task.given[-1]
+    jobs = [Job.of_row(row) for row in await tx.all(Q.jobs_of_message, message_id=message)]
+    done = next((job for job in jobs if job.agent == agent and job.state is JobState.DONE), None)
+    row = None if done is None or done.answer_id is None else await tx.one(Q.message, id=done.answer_id)
+    if done is None or row is None:
+        return None
+    reference, before = references.message(row["number"]), first.get(agent)
+    if reference in questions:
+        before = First(f"question:{reference}", "it asks a question")
+    elif before is not None and (await landed(tx, [task])).get(task.id) is not None:
+        before = None
+    return Waiting(agent, done, message_of_row(row), before)
+
+
+async def waiting_now(tx: Tx, task: BoardTask) -> str:
+    """The same in words, where nothing else of the inbox is read; "" = for nothing."""
+    now = await tx.now()
+    off = {id for id, until in (await put_off(tx)).items() if until > now}
+    agents = [str(row["name"]) for row in await tx.all(Q.agents)]
+    asks = {need.ref for need in await found.questions(tx, agents, now) if need.id not in off}
+    one = await waiting(tx, task, asks, await to_settle_now(tx, agents, off))
+    return "" if one is None else one.says
 
 
 async def answered_tasks(
@@ -35,29 +88,28 @@ async def answered_tasks(
     board: Board,
     questions: Collection[str],
     trees: Mapping[str, str],
-    unsettled: Collection[str],
+    first: Mapping[str, First],
     not_landed: dict[str, Need],
-) -> list[Need]:
-    """Tasks that were given to an agent, which has answered the message and has not ended the task. Not while the
-    agent is at work again, unless on another task. `questions`: answers (`m17`) of which another need says that they
-    ask something; `trees`: of `present.of_work`; `unsettled`: agents with a conflict to settle first; `not_landed`:
-    by agent, the need of its branch that did not land: it is taken out, and becomes one with that of its task."""
-    found, at_work = [], await _at_work(tx)
+) -> tuple[list[Need], dict[str, tuple[tuple[str, str], ...]]]:
+    """Tasks that were given to an agent, which has answered the message and has not ended the task, whatever it works
+    on meanwhile. Also, by the id of another need that stands for such a task, `Need.tasks`. `questions`, `first`: of
+    `waiting`; `trees`: of `present.of_work`; `not_landed`: by agent, the need of its branch that did not land: it is
+    taken out, and becomes one with that of its task."""
+    needs, within = list[Need](), dict[str, tuple[tuple[str, str], ...]]()
+    at_work = await _at_work(tx)
     for task in await board.in_hand(tx):
-        if task.given_to is None or task.given[-1][2] in unsettled:
+        one = await waiting(tx, task, questions, first)
+        if one is None:
             continue
-        message, _, agent = task.given[-1]
-        jobs = [Job.of_row(row) for row in await tx.all(Q.jobs_of_message, message_id=message)]
-        done = next((job for job in jobs if job.agent == agent and job.state is JobState.DONE), None)
-        row = None if done is None or done.answer_id is None else await tx.one(Q.message, id=done.answer_id)
-        if done is None or row is None or references.message(row["number"]) in questions:
+        agent, done, answer, said_of = one.agent, one.job, one.answer, ((task.ref, one.says),)
+        if one.first is not None:
+            within[one.first.need] = within.get(one.first.need, ()) + said_of
             continue
-        if at_work.get(agent, 0) in (None, task.number):
-            continue
-        title, answer = short(task.title, MOST_TITLE), message_of_row(row)
-        stands, bad, out, its = "", False, None, None
+        title = short(task.title, MOST_TITLE)
+        stands, bad, out, its, runs = "", False, None, None, False
+        ended = done.ended_at or done.created_at
         if turns := await _changing(tx, task, agent):
-            stands, bad, landed, its = await _stands(tx, task, agent, turns, trees)
+            stands, bad, landed, its, runs = await _stands(tx, task, agent, turns, trees)
             out = None if landed else not_landed.pop(agent, None)
         # The agent hears why it has the task again.
         why = f"{stands}{f': {short(its.reason)}' if its.reason else ''}" if its is not None else ""
@@ -68,6 +120,11 @@ async def answered_tasks(
         if fails:
             stands = ""  # why it did not land says so
         text += f"; {stands}." if stands else "" if said.endswith((".", "!", "?", "…")) else "."
+        text += " Is it done?"
+        if busy := at_work.get(agent):
+            text += f" {agent} is at work on {busy} now."
+            # What it changes for that says nothing of this task.
+            bad = bad and (its is not None or not trees.get(agent))
         id = f"answered:{task.ref}"
         yes = NeedAction("done", "It is done", actions.MoveTask(task.number, actions.Status.DONE))
         again = NeedAction("again", "Give it again", actions.Give((task.number,), agent, why))
@@ -78,23 +135,21 @@ async def answered_tasks(
         if out is not None:
             *lands, leave = out.actions
             ways = (again, *lands[1:]) if fails else (*lands, again)
-            text = f"{out.text} {text} Is it done?"
-            found.append(replace(out, text=text, actions=(*ways, yes, leave)))
+            needs.append(replace(out, text=f"{out.text} {text}", actions=(*ways, yes, leave), tasks=said_of))
             continue
-        at = done.ended_at or done.created_at
-        found.append(Need(id, Kind.ANSWERED, at, agent, f"{text} Is it done?", buttons, task.ref))
-    return found
+        need = Need(id, Kind.ANSWERED, ended, agent, text, buttons, task.ref)
+        news = f"{id}:{references.message(answer.number)}"
+        tell_at = ended + (VERDICT_S if runs else BEGINS_S) if turns else None
+        needs.append(replace(need, tasks=said_of, news=news, tell_at=tell_at))
+    return needs, within
 
 
-async def _at_work(tx: Tx) -> dict[str, int | None]:
-    """By agent whose turn runs, the number of the task that its message gave it, None = none."""
+async def _at_work(tx: Tx) -> dict[str, str]:
+    """By agent whose turn runs, the message that it works on (`m17`)."""
     jobs = [Job.of_row(row) for row in await tx.all(Q.active_jobs)]
     rows = await tx.all(Q.messages_by_ids, ids=dumps([job.message_id for job in jobs])) if jobs else []
-    given = {message.id: message.meta.get("given") for message in map(message_of_row, rows)}
-    return {
-        job.agent: told["number"] if isinstance(told := given.get(job.message_id), dict) else None
-        for job in jobs
-    }
+    numbers = {row["id"]: references.message(row["number"]) for row in rows}
+    return {job.agent: numbers[job.message_id] for job in reversed(jobs) if job.message_id in numbers}
 
 
 async def _changing(tx: Tx, task: BoardTask, agent: str) -> set[int]:
@@ -111,10 +166,10 @@ async def _changing(tx: Tx, task: BoardTask, agent: str) -> set[int]:
 
 async def _stands(
     tx: Tx, task: BoardTask, agent: str, turns: Collection[int], trees: Mapping[str, str]
-) -> tuple[str, bool, bool, Verification | None]:
+) -> tuple[str, bool, bool, Verification | None, bool]:
     """What became of what was changed for the task: whether it landed, or what the verifications say of the agent's
     work as it stands, "" = neither is known. Whether it is no success, and whether it landed. The verification that
-    failed."""
+    failed. Whether one is under way."""
     if (merge := (await landed(tx, [task])).get(task.id)) is not None:
         # A merge tests nothing.
         before = present.of_tree(
@@ -123,24 +178,16 @@ async def _stands(
         bad = before is not None and before.of.state in _NO_SUCCESS
         though = f", though {_VERDICTS[before.of.state]} ({before.of.name})" if before and bad else ""
         said = f"landed as {merge.commit[:DIGITS]}{though}"
-        return said, bad, True, before.of if before and bad else None
+        return said, bad, True, before.of if before and bad else None, False
     if trees.get(agent) == "":
-        return "its branch has no changes now", True, False, None
-    here = {agent: trees[agent]} if agent in trees else {}
-    own = next(iter(await verifications_of(tx, task, turns)), None)
-    standing = (await present.of_work(tx, here)).get(agent)
-    if standing and (of := standing.of.change.task or standing.of.change.about.get("task")) and of != task.id:
-        # The agent worked on another task then.
-        standing = None if own is None else present.Standing(own, present=False)
+        return "its branch has no changes now", True, False, None, False
+    standing = await verdict(tx, task, agent, turns, trees, in_branch=True)
     if standing and standing.of.state in _VERDICTS:
         bad = standing.of.state in _NO_SUCCESS
         its = standing.of if bad else None
         if not standing.present:
             said = standing.said or f"It was changed since {standing.of.name}."
-            return f"{said[0].lower()}{said[1:]}".rstrip("."), True, False, its
-        return f"{_VERDICTS[standing.of.state]} ({standing.of.name})", bad, False, its
-    # Its worktree is not here.
-    if own is None or own.state not in _VERDICTS:
-        return "", False, False, None
-    bad = own.state in _NO_SUCCESS
-    return f"{_VERDICTS[own.state]} ({own.name})", bad, False, own if bad else None
+            return f"{said[0].lower()}{said[1:]}".rstrip("."), True, False, its, False
+        runs = standing.of.state in _RUNS
+        return f"{_VERDICTS[standing.of.state]} ({standing.of.name})", bad, False, its, runs
+    return "", False, False, None, False

@@ -53,7 +53,7 @@ def main(words: Sequence[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="relay inbox",
-        description="What needs you in the room, the newest first. With an ID and an ACTION: do it.",
+        description="What needs you: what expires soon, then the newest. With an ID and an ACTION: do it.",
     )
     parser.add_argument("need", nargs="?", metavar="ID", help="of what needs you")
     parser.add_argument("action", nargs="?", metavar="ACTION", help="what is to be done about it")

@@ -8,23 +8,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from relay.airspace.advisories import wording
-from relay.airspace.advisories.rules.advisory import Advisory, Steering
-from relay.app.needs.need import Kind, Need, NeedAction, gives_up, later, settles
+from relay.app.needs.need import Kind, Need, NeedAction, later
 from relay.app.needs.words import MOST_LABEL, named, prose, sentence, short, unmarked
-from relay.base.durations import clock_time, parse_iso, rough_duration
+from relay.base.durations import clock_time, parse_iso
 from relay.base.terminal_text import flat
 from relay.log import events
 from relay.log.encoding import dumps
 from relay.model import Board, Message, actions, references
+from relay.model.names import listed
 from relay.room.dispatch import queue
-from relay.room.dispatch.breaker import BreakerState, in_a_row
-from relay.room.dispatch.budget import DAY_S, exhausted
+from relay.room.dispatch.breaker import BreakerState, CircuitBreaker, in_a_row
+from relay.room.dispatch.budget import DAY_S, Exhausted, Spent, exhausted
 from relay.room.dispatch.permissions import ALLOW, Pending, code_span
-from relay.room.dispatch.roster import Member
+from relay.room.dispatch.roster import Member, Policy
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job, JobState, message_of_row
 from relay.room.routing.choice import choice
@@ -40,77 +39,6 @@ MOST_APART = 3
 #: Characters of a message, or of a task's title, that a button quotes.
 MOST_QUOTED = 30
 _ADDRESSED = re.compile(r"^(?:@[\w-]+[,:]?\s+)+")
-
-
-async def collisions(
-    tx: Tx,
-    agents: Iterable[str],
-    advisories: Iterable[Advisory],
-    told: Collection[str],
-    here: Collection[str],
-) -> list[Need]:
-    """Open advisories about which a person can decide something, and has not. `told`: agents of which another need
-    says that they are set back; `here`: those whose worktree is here."""
-    names, found = frozenset(agents), []
-    paused = {str(row["name"]) for row in await tx.all(Q.agents) if row["paused"]}
-    make: Mapping[str, Callable[[str], actions.Action]] = {
-        "first": actions.GoFirst,
-        "stop": lambda agent: actions.Stop((agent,)),
-        "update": lambda agent: actions.TakeMain((agent,)),
-    }
-    for stored in advisories:
-        others = {name: back for name, back in stored.set_back.items() if name not in told}
-        advisory = replace(stored, set_back=others)
-        choices = advisory.choices(names) if advisory.open and advisory.founded else ()
-        if not choices or _settled(advisory, paused):
-            continue
-        # What does not merge any more is a need of its own: who has heard of the collision before it hears of that.
-        back = advisory.set_back
-        id = ":".join(["advisory", advisory.id, *sorted(back)])
-        buttons = [
-            NeedAction(
-                f"{choice.name}-{choice.agent}",
-                choice.label,
-                make[choice.name](choice.agent),
-                undo=actions.Resume((choice.agent,)) if choice.name == "stop" else None,
-            )
-            for choice in choices
-            if not (choice.name == "stop" and choice.agent in paused)
-        ]
-        stuck = [name for name, each in back.items() if each.merging and name in names]
-        own = [
-            name
-            for name in back
-            if name in stuck or (name in here and name in names and not back[name].unsettled)
-        ]
-        # First what ends a merge that is under way: to be asked for one again helps least.
-        buttons[:0] = [
-            button
-            for name in own
-            for button in (
-                *(() if back[name].needless else (settles(name, f"settle-{name}", of_several=len(own) > 1),)),
-                *((gives_up(name, f"abort-{name}"),) if name in stuck else ()),
-            )
-        ]
-        # As the room says it: by the message that told of it.
-        name = references.message(advisory.number) if advisory.number else advisory.id[-6:]
-        said = ":".join(["advisory", name, *sorted(back)])
-        buttons.append(later("Leave it", said))
-        since = max([advisory.resolved_at or advisory.opened_at, *(each.since for each in back.values())])
-        about = " and ".join(advisory.part)
-        line = sentence(wording.in_words(advisory))
-        found.append(Need(id, Kind.COLLISION, since, about, line, tuple(buttons), advisory.id, said=said))
-    return found
-
-
-def _settled(advisory: Advisory, paused: Collection[str]) -> bool:
-    """Have people said what becomes of everybody in it? An agent that gives way by their word and does not leave is
-    asked about again."""
-    obeys = advisory.steering is not Steering.STAYED
-    return all(
-        name in paused or (obeys and name not in advisory.set_back and advisory.decided_against(name))
-        for name in {*advisory.roles.steer, *advisory.set_back}
-    )
 
 
 def permissions(pending: Sequence[Pending], *, numbered: bool = True) -> list[Need]:
@@ -146,64 +74,111 @@ def permissions(pending: Sequence[Pending], *, numbered: bool = True) -> list[Ne
 
 
 async def agent_needs(tx: Tx, members: Mapping[str, Member], board: Board, now: float) -> list[Need]:
-    """Agents whose circuit is open, and those whose budget is spent."""
+    """Agents whose circuit is open, and those whose budget is spent. What opened the circuits of several is one need.
+    An agent that has both has its budget's, without which it cannot be tried."""
     jobs = [Job.of_row(row) for row in await tx.all(Q.last_skips, limit=MOST_JOBS)]
-    found = []
+    found, told = list[Need](), set[str]()
+    stuck: dict[str, list[tuple[str, CircuitBreaker, Job | None]]] = {}
+    spent: list[tuple[Policy, CircuitBreaker, Spent, Exhausted]] = []
     for name, member in members.items():
         if not member.enabled:
             continue
         policy = member.policy
         breaker = await queue.load_breaker(tx, policy)
-        missed = [job for job in jobs if job.agent == name]
-        if breaker.state is BreakerState.OPEN:
-            latest = max(missed, key=lambda job: job.id, default=None)
-            give = () if latest is None else await _give(tx, latest, members, board, now)
-            tried = [job for job in missed if job.state is JobState.DEAD or _crashed(job)]
-            failed = next((job.error for job in tried if job.error), "")
-            text = f"It gets no work after {in_a_row(breaker.failures)}"
-            if breaker.retry_at:
-                due = breaker.retry_at <= now
-                text += (
-                    ": its next message is a trial, and an answer puts it back to work"
-                    if due
-                    else f" until {clock_time(breaker.retry_at, now)}"
-                )
-            text += f". Last: {short(failed)}" if failed else ""
-            buttons = (NeedAction("try", "Try now", actions.TryNow((name,))), *give)
-            at = breaker.opened_at or now
-            found.append(Need(f"agent:{name}", Kind.FAILED_AGENT, at, name, sentence(text), buttons, name))
-        if policy.budget.any:
-            used = await queue.load_spent(tx, name, now)
-            spent = exhausted(policy.budget, used, now)
-            if spent is not None:
-                limit = getattr(policy.budget, spent.what)
-                more = max(limit * 2, 1)
-                while more <= spent.used:  # a limit that is spent already frees nobody
-                    more *= 2
-                # Another limit is another need: who waits for this one has not put that off.
-                id, typed = f"budget:{name}:{spent.what}:{limit:.15g}", f"budget:{name}"
-                said = f"${more:.2f}" if spent.what == "usd_per_day" else f"{more:,}"
-                unit = {"turns_per_hour": "turns an hour", "tokens_per_day": "tokens a day"}
-                label = f"Raise to {said} {unit.get(spent.what, 'a day')}"
-                buttons = (
-                    NeedAction(
-                        "raise",
-                        label,
-                        actions.RaiseBudget(name, spent.what, more),
-                        undo=actions.RaiseBudget(name, spent.what, limit),
-                    ),
-                    later("Wait", typed, "wait"),
-                )
-                skips = [job.ended_at or 0.0 for job in missed if job.error_class == "budget"]
-                # It is spent since its last turn; a message that is skipped then makes it no newer.
-                at = used.newest or min(skips, default=0.0)
-                free = clock_time(spent.frees_at, now)
-                text = f"Its budget is spent: {spent.text}. It can begin its next turn at {free}."
-                crashed = next((job.error for job in missed if _crashed(job)), "")
-                text += f" Its last turn failed: {short(crashed or '')}." if crashed else ""
-                need = Need(id, Kind.BUDGET, at, name, text, buttons, name, spent.frees_at, said=typed)
-                found.append(need)
+        used = await queue.load_spent(tx, name, now) if policy.budget.any else Spent()
+        if (over := exhausted(policy.budget, used, now)) is not None:
+            spent.append((policy, breaker, used, over))
+        elif breaker.state is BreakerState.OPEN:
+            latest = max((job for job in jobs if job.agent == name), key=lambda job: job.id, default=None)
+            what = await _called(tx, latest) if latest else name
+            stuck.setdefault(what, []).append((name, breaker, latest))
+    for what, each in stuck.items():
+        each.sort(key=lambda one: one[1].opened_at or now)
+        names, many, id = [name for name, *_ in each], len(each) > 1, f"agent:{each[0][0]}"
+        messages = {latest.message_id for *_, latest in each if latest}
+        told |= messages
+        same = [job for job in jobs if job.message_id in messages]
+        lines = [f"{name if many else 'It'} gets no work {_until(breaker, now)}" for name, breaker, _ in each]
+        last = _last([job for job in jobs if job.agent in names and _failed(job)], same, what, "Last")
+        text = ". ".join([*lines, *last])
+        label = {name: (f"try-{name}", f"Try {name} now") if many else ("try", "Try now") for name in names}
+        buttons = [NeedAction(*label[name], actions.TryNow((name,))) for name in names]
+        newest = max(same, key=lambda job: job.id, default=None)
+        if newest is not None:
+            buttons += await _give(tx, newest, members, board, now, (later("Drop it", id, "drop"),))
+        at = max(breaker.opened_at or now for _, breaker, _ in each)
+        # Who drops it has not dropped another message that fails, nor this one at another agent.
+        parts = (*(f"agent:{name}" for name in names[1:]), *(f"job:{job.id}" for job in same))
+        found.append(
+            Need(
+                *(id, Kind.FAILED_AGENT, at, " and ".join(names), sentence(text), tuple(buttons)),
+                ref=names[0],
+                parts=parts,
+            )
+        )
+    for policy, breaker, used, over in spent:
+        missed, opened = (
+            [job for job in jobs if job.agent == policy.agent],
+            breaker.state is BreakerState.OPEN,
+        )
+        need = _budget(policy, used, over, missed, now)
+        text, give = need.text, tuple[NeedAction, ...]()
+        text += f" Its circuit is open, too, after {in_a_row(breaker.failures)}." if opened else ""
+        failed = next((job for job in missed if _crashed(job) or (opened and _failed(job))), None)
+        if failed is not None:
+            same = [job for job in jobs if job.message_id == failed.message_id]
+            last = _last([failed], same, await _called(tx, failed), "Its last turn failed")
+            text += "".join(f" {line}." for line in last)
+            # Else another need offers it.
+            if failed.message_id not in told and failed.id == max(job.id for job in same):
+                give = await _give(tx, failed, members, board, now)
+        found.append(replace(need, text=text, actions=(*need.actions, *give)))
     return found
+
+
+def _until(breaker: CircuitBreaker, now: float) -> str:
+    """Since when an open circuit lets nothing through, and until when."""
+    text = f"after {in_a_row(breaker.failures)}"
+    if not breaker.retry_at:
+        return text
+    if breaker.retry_at <= now:
+        return f"{text}: its next message is a trial, and an answer puts it back to work"
+    return f"{text} until {clock_time(breaker.retry_at, now)}"
+
+
+def _last(failed: Sequence[Job], same: Sequence[Job], what: str, lead: str) -> list[str]:
+    """What failed last, the newest of `failed` first, at most one sentence without its stop. `same`: the jobs of what
+    it failed at, `what`, which names all agents where there are several."""
+    at = sorted((job for job in same if _failed(job)), key=lambda job: job.id)
+    names = list(dict.fromkeys(job.agent for job in at))
+    if len(names) > 1:
+        return [f"{what} failed at {listed(names)}: {short(at[-1].error or '').rstrip('.')}"]
+    return [f"{lead}: {short(job.error)}" for job in failed if job.error][:1]
+
+
+def _budget(policy: Policy, used: Spent, spent: Exhausted, missed: Sequence[Job], now: float) -> Need:
+    """`missed`: jobs of this agent that ended badly."""
+    name, limit = policy.agent, getattr(policy.budget, spent.what)
+    more = max(limit * 2, 1)
+    while more <= spent.used:  # a limit that is spent already frees nobody
+        more *= 2
+    # Another limit is another need: who waits for this one has not put that off.
+    id, typed = f"budget:{name}:{spent.what}:{limit:.15g}", f"budget:{name}"
+    said = f"${more:.2f}" if spent.what == "usd_per_day" else f"{more:,}"
+    unit = {"turns_per_hour": "turns an hour", "tokens_per_day": "tokens a day"}
+    label = f"Raise to {said} {unit.get(spent.what, 'a day')}"
+    undo = actions.RaiseBudget(name, spent.what, limit)
+    buttons = (
+        NeedAction("raise", label, actions.RaiseBudget(name, spent.what, more), undo=undo),
+        later("Wait", typed, "wait"),
+    )
+    skips = [job.ended_at or 0.0 for job in missed if job.error_class == "budget"]
+    # It is spent since its last turn; a message that is skipped then makes it no newer.
+    at = used.newest or min(skips, default=0.0)
+    text = (
+        f"Its budget is spent: {spent.text}. It can begin its next turn at {clock_time(spent.frees_at, now)}."
+    )
+    return Need(id, Kind.BUDGET, at, name, text, buttons, name, spent.frees_at, said=typed)
 
 
 def _crashed(job: Job) -> bool:
@@ -211,29 +186,44 @@ def _crashed(job: Job) -> bool:
     return (job.error or "").endswith(queue.NO_TRY)
 
 
+def _failed(job: Job) -> bool:
+    return job.state is JobState.DEAD or _crashed(job)
+
+
 async def unanswered(
-    tx: Tx, members: Mapping[str, Member], silent: Iterable[str], board: Board, now: float
+    tx: Tx, members: Mapping[str, Member], elsewhere: Sequence[Need], board: Board, now: float
 ) -> list[Need]:
-    """Messages that an agent was asked and will not answer by itself; many of one agent are one need. `silent`:
-    agents of which another need says why."""
-    missed = await given_up(tx, {*members} - {*silent}, now)
+    """Messages that agents were asked and will not answer by themselves, one need for each, whoever failed at it;
+    many of one agent are one need. `elsewhere`: the needs that say why of an agent, or of a message, already."""
+    silent = {name for need in elsewhere for name in need.about.split(" and ")}
+    told = {part for need in elsewhere for part in need.parts}
+    missed = await given_up(tx, {*members} - silent, now)
+    missed = [pair for pair in missed if f"job:{pair[0].id}" not in told]
     found, of_agent = [], Counter(job.agent for job, _ in missed)
     for name, count in of_agent.items():
         if count > MOST_APART:
             found.append(_many(name, [pair for pair in missed if pair[0].agent == name]))
-    for job, message in missed:
-        if of_agent[job.agent] > MOST_APART:
-            continue
-        buttons = (
-            NeedAction("retry", "Try again", actions.Retry(job.id, "job")),
-            *await _give(tx, job, members, board, now),
-            later("Leave it", f"job:{job.id}"),
-        )
-        ended, ref = job.ended_at or job.created_at, references.message(message.number)
-        how = "could not answer" if job.state is JobState.DEAD else "did not answer"
-        text = f"It {how} {ref} of {flat(message.speaker)}: “{short(message.body, 80)}”"
-        text += _why(job)
-        found.append(Need(f"job:{job.id}", Kind.UNANSWERED, ended, job.agent, sentence(text), buttons, ref))
+    of_message: dict[str, tuple[Message, list[Job]]] = {}
+    for job, message in sorted(missed, key=lambda pair: pair[0].id):
+        if of_agent[job.agent] <= MOST_APART:
+            of_message.setdefault(message.id, (message, []))[1].append(job)
+    for message, jobs in of_message.values():
+        many, newest, id = len(jobs) > 1, jobs[-1], f"job:{jobs[0].id}"
+        buttons = [
+            NeedAction(f"retry-{job.agent}", f"Try {job.agent} again", actions.Retry(job.id, "job"))
+            for job in jobs
+        ]
+        if not many:
+            buttons = [NeedAction("retry", "Try again", actions.Retry(newest.id, "job"))]
+        buttons += [*await _give(tx, newest, members, board, now), later("Leave it", id)]
+        ended = max(job.ended_at or job.created_at for job in jobs)
+        ref, names = references.message(message.number), [job.agent for job in jobs]
+        how = "could not answer" if any(job.state is JobState.DEAD for job in jobs) else "did not answer"
+        text = f"{listed(names) if many else 'It'} {how} {ref} of {flat(message.speaker)}: "
+        text += f"“{short(message.body, 80)}”{_why(newest)}"
+        about, parts = " and ".join(names), tuple(f"job:{job.id}" for job in jobs[1:])
+        need = Need(id, Kind.UNANSWERED, ended, about, sentence(text), tuple(buttons), ref, parts=parts)
+        found.append(need)
     return found
 
 
@@ -258,28 +248,6 @@ def _many(name: str, missed: Sequence[tuple[Job, Message]]) -> Need:
     ended = newest.ended_at or newest.created_at
     id = f"{typed}:{newest.id}"
     return Need(id, Kind.UNANSWERED, ended, name, sentence(text), buttons, refs[0], said=typed)
-
-
-async def tasks(tx: Tx, board: Board) -> list[Need]:
-    """Tasks of the board that nobody tries any more."""
-    found = []
-    for task in [task.as_json() for task in await board.in_hand(tx)]:
-        if task.get("badge") not in ("failed", "dead"):
-            continue
-        number, reference = task["number"], references.task(task["number"])
-        why = task.get("error_message") or task.get("note") or ""
-        how = "failed" if task["badge"] == "failed" else "was given up"
-        text = f"{reference} “{short(task['title'], 80)}” {how}"
-        text += f". {short(why)}" if why else ""
-        buttons = (
-            NeedAction("again", "Try again", actions.MoveTask(number, actions.Status.PENDING)),
-            NeedAction("done", "It is done", actions.MoveTask(number, actions.Status.DONE)),
-            later("Later", f"task:{reference}"),
-        )
-        at = parse_iso(task.get("completed_at") or task["updated_at"])
-        about = task.get("assignee") or reference
-        found.append(Need(f"task:{reference}", Kind.TASK, at, about, sentence(text), buttons, reference))
-    return found
 
 
 async def questions(tx: Tx, agents: Iterable[str], now: float) -> list[Need]:
@@ -339,67 +307,50 @@ def question_of(body: str) -> str:
     return short(unmarked(sentence))
 
 
-def silent(working: Mapping[str, tuple[float, float]], quiet_s: float, now: float) -> list[Need]:
-    """Agents at work of which nothing was heard for `quiet_s` seconds. `working`: since when each has worked, and
-    when it was last heard of."""
-    found = []
-    for name, (began, heard) in working.items():
-        if now - max(began, heard) < quiet_s:
-            continue
-        buttons = (
-            NeedAction("cancel", "End its turn", actions.Cancel((name,))),
-            NeedAction("steer", "Ask it", actions.Steer((name,), ""), "text", "what to tell it"),
-            later("Let it work", f"silent:{name}"),
-        )
-        id = f"silent:{name}:{began:.0f}"  # of this turn: another one is not let work by it
-        quiet = rough_duration(now - max(began, heard))
-        text = f"It has worked for {rough_duration(now - began)}, and nothing was heard of it for {quiet}."
-        at = max(began, heard)
-        found.append(Need(id, Kind.SILENT, at, name, text, buttons, name, said=f"silent:{name}"))
-    return found
-
-
-async def held(tx: Tx) -> list[Need]:
-    """The agents' talk, where it has reached the hop limit."""
-    rows = await tx.all(Q.held)
-    if not rows:
-        return []
-    ids = dumps([row["message_id"] for row in rows])
-    waiting = [message_of_row(row) for row in await tx.all(Q.messages_by_ids, ids=ids)]
-    if not waiting:
-        return []
-    names = list(dict.fromkeys(message.speaker for message in waiting))
-    many = len(waiting) != 1
-    count = f"{len(waiting)} message{'s' * many} of theirs wait{'s' * (not many)}"
-    text = f"{count}: they have talked among themselves for long."
-    last = waiting[-1]
-    buttons = (NeedAction("continue", "Let them go on", actions.Continue()),)
-    reference = references.message(last.number)
-    about = " and ".join(names)
-    return [Need(f"held:{reference}", Kind.HELD, parse_iso(last.ts), about, text, buttons, reference)]
-
-
 async def _message(tx: Tx, job: Job) -> Message | None:
     rows = await tx.all(Q.messages_by_ids, ids=dumps([job.message_id]))
     return message_of_row(rows[0]) if rows else None
 
 
-async def _give(
-    tx: Tx, job: Job, members: Mapping[str, Member], board: Board, now: float
-) -> tuple[NeedAction, ...]:
-    """To whom what this job was about can be given: a person's message, or the task that it gave. To nobody who has
-    it already, and never what another agent has begun."""
+async def _called(tx: Tx, job: Job) -> str:
+    """What people call that which the job is about: the task that its message gave (`t3`), else the message."""
+    message = await _message(tx, job)
+    given = message.meta.get("given") if message else None
+    if isinstance(given, dict):
+        return references.task(given["number"])
+    return references.message(message.number) if message else references.job(job.id)
+
+
+async def _open(tx: Tx, job: Job, board: Board) -> tuple[Message, str] | None:
+    """The message of a person that a job was about, and the title of the task that it gave, else its text; None = no
+    person's, taken back, or another agent has it already."""
     message = await _message(tx, job)
     if message is None or message.kind != "human" or await taken_over(tx, job):
-        return ()
+        return None
     if "claims" in message.meta or "deleted" in message.meta:
+        return None
+    if not isinstance(given := message.meta.get("given"), dict):
+        return message, message.body
+    task = next((each for each in await board.list(tx) if each.number == given["number"]), None)
+    if task is None or task.given_to is not None or task.as_json()["status"] != "pending":
+        return None
+    return message, task.title
+
+
+async def _give(
+    tx: Tx,
+    job: Job,
+    members: Mapping[str, Member],
+    board: Board,
+    now: float,
+    drop: tuple[NeedAction, ...] = (),
+) -> tuple[NeedAction, ...]:
+    """To whom what this job was about can be given: a person's message, or the task that it gave. To nobody who has
+    had it already, and never what another agent has begun. `drop`: what else can be done with it then."""
+    if (about := await _open(tx, job, board)) is None:
         return ()
-    given, what, title = message.meta.get("given"), references.message(message.number), message.body
-    if isinstance(given, dict):
-        task = next((each for each in await board.list(tx) if each.number == given["number"]), None)
-        if task is None or task.given_to is not None or task.as_json()["status"] != "pending":
-            return ()
-        what, title = task.ref, task.title
+    message, title = about
+    given = message.meta.get("given")
 
     def to(other: str) -> actions.Action:
         number = message.number
@@ -407,9 +358,12 @@ async def _give(
 
     asked = {str(row["agent"]) for row in await tx.all(Q.jobs_of_message, message_id=message.id)}
     able = await choice(tx, members, now, but={job.agent, *asked})
-    said = f"{what} “{short(_ADDRESSED.sub('', title), MOST_QUOTED)}”"
-    return tuple(
-        NeedAction(f"give-{other}", f"Give {said} to {other}", to(other))
-        # In the order of their names, which stays when one gets free: nobody gives it to another than they meant.
-        for other in sorted(able.names[:MOST_OTHERS])
+    said = f"{await _called(tx, job)} “{short(_ADDRESSED.sub('', title), MOST_QUOTED)}”"
+    return (
+        *(
+            NeedAction(f"give-{other}", f"Give {said} to {other}", to(other))
+            # In the order of their names, which stays when one gets free: nobody gives it to another than they meant.
+            for other in sorted(able.names[:MOST_OTHERS])
+        ),
+        *drop,
     )

@@ -1,4 +1,4 @@
-"""The inbox of the room: what needs a person now, the newest first, and what a person does about it.
+"""The inbox of the room: what needs a person now, and what a person does about it.
 
 Invariant: whatever a button does is an action of that person in the room, as if it had been typed. Nothing is kept
 of a need but until when it is put off.
@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from relay.airspace.advisories import table
@@ -17,8 +18,8 @@ from relay.airspace.live.service import AirspaceService
 from relay.app.needs import found, since, since_worded, work
 from relay.app.needs.answered import answered_tasks
 from relay.app.needs.elsewhere import NeedsElsewhere
-from relay.app.needs.merges import merge_needs, standing
-from relay.app.needs.need import Kind, Need, meant
+from relay.app.needs.merges import asking, collisions, merge_needs, standing, to_settle
+from relay.app.needs.need import LATER, Kind, Need, in_order, meant, put_off
 from relay.app.needs.runs import run_needs
 from relay.app.needs.since import Came
 from relay.app.needs.words import unheard
@@ -26,6 +27,7 @@ from relay.app.worktrees.desk import WorktreeDesk
 from relay.base.durations import clock_time, parse_iso, rough_duration
 from relay.base.terminal_text import flat
 from relay.config.settings import LiveSettings
+from relay.coordination import attached
 from relay.log import events
 from relay.log.encoding import dumps
 from relay.merge.resolution import journal as conflicts
@@ -43,8 +45,8 @@ from relay.store.ports import Store, Tx
 from relay.verification.landing import journal as landings
 from relay.verification.landing.service import entry_words
 
-#: The settings of the database that say what is put off, `{need: until}` (Unix seconds), and by whom.
-_LATER, _LATER_BY = "needs_later", "needs_later_by"
+#: The setting of the database that says by whom what is put off was.
+_LATER_BY = "needs_later_by"
 #: Needs that one answer of the room shows.
 MOST_SAID = 30
 
@@ -70,55 +72,59 @@ class NeedsInbox:
         self.desk: WorktreeDesk | None = None
 
     async def read(self, tx: Tx) -> list[Need]:
-        """What needs a person now, the newest first."""
-        now, later = self._clock(), await _put_off(tx)
-        needs = [need for need in await self._all(tx, now) if later.get(need.id, 0.0) <= now]
-        return sorted(needs, key=lambda need: need.at, reverse=True)
+        """What needs a person now, in the order of `in_order`."""
+        now, later = self._clock(), await put_off(tx)
+        return in_order([need for need in await self._all(tx, now) if not _off(need, later, now)], now)
 
     async def _all(self, tx: Tx, now: float) -> list[Need]:
         members = self._roster.members
         agents = await found.agent_needs(tx, members, self._board, now)
-        questions = await found.questions(tx, members, now)
+        windows = [session.agent for session in await attached.here(tx)]  # people's own, which ask as well
+        questions = await found.questions(tx, (*members, *windows), now)
         trees, merging = (self.desk.trees(), self.desk.merging()) if self.desk else ({}, {})
         advisories = standing((await table.load_state(tx)).advisories.values(), merging)
         stuck = self.desk.conflicting(await conflicts.choices(tx)) if self.desk else ()
-        merges, told, unsettled = await merge_needs(tx, members, now, trees, advisories, stuck)
+        merges, told, waiting = await merge_needs(tx, members, now, trees, advisories, stuck)
+        asked = await asking(tx, members, advisories, told)
         # Of a branch that did not land, and the task that it was for, only one thing is to be decided.
         out = {need.about: need for need in merges if need.kind is Kind.NOT_LANDED}
-        asks = {need.ref for need in questions}
-        answered = await answered_tasks(tx, self._board, asks, trees, unsettled, out)
-        return [
-            *await found.collisions(tx, members, advisories, told, merging),
+        off = {id for id, until in (await put_off(tx)).items() if until > now}
+        asks = {need.ref for need in questions if need.id not in off}
+        first = to_settle(waiting, asked, off)
+        answered, within = await answered_tasks(tx, self._board, asks, trees, first, out)
+        needs = [
+            *collisions(asked, members, merging),
             *found.permissions(self._permissions.pending),
             *await self._runs(tx, now),
             *await work.approval_needs(tx),
             *(need for need in merges if need.kind is not Kind.NOT_LANDED),
             *out.values(),
             *agents,
-            *await found.unanswered(tx, members, [need.about for need in agents], self._board, now),
-            *await found.tasks(tx, self._board),
+            *await found.unanswered(tx, members, agents, self._board, now),
+            *await work.failed_tasks(tx, self._board),
             *answered,
             *questions,
-            *found.silent(self._working(), self._settings.current.room.silent_after_s, now),
+            *work.silent(self._working(), self._settings.current.room.silent_after_s, now),
             *await work.handoff_needs(tx),
             *await work.exploration_needs(tx),
-            *await found.held(tx),
+            *await work.held(tx),
             *(await self.elsewhere.read(tx) if self.elsewhere else ()),
         ]
+        return [replace(need, tasks=within[need.id]) if need.id in within else need for need in needs]
 
     async def own(self, tx: Tx) -> list[Need]:
         """What only this member of the fleet knows of, as it tells it to the others."""
         quiet_s = self._settings.current.room.silent_after_s
         return [
             *found.permissions(self._permissions.pending, numbered=False),
-            *found.silent(self._working(), quiet_s, self._clock()),
+            *work.silent(self._working(), quiet_s, self._clock()),
             *await self._runs(tx, self._clock()),
         ]
 
     async def _runs(self, tx: Tx, now: float) -> list[Need]:
         if self.desk is None:
             return []
-        left = {id for id, until in (await _put_off(tx)).items() if until > now}
+        left = {id for id, until in (await put_off(tx)).items() if until > now}
         return run_needs(self.desk, self._roster.members, now, left)
 
     def _working(self) -> dict[str, tuple[float, float]]:
@@ -154,8 +160,8 @@ class NeedsInbox:
 
     async def absent(self, tx: Tx, word: str) -> Refusal:
         """Why nothing in the inbox is what people mean by this word."""
-        now, later = self._clock(), await _put_off(tx)
-        off = meant([need for need in await self._all(tx, now) if later.get(need.id, 0.0) > now], word)
+        now, later = self._clock(), await put_off(tx)
+        off = meant([need for need in await self._all(tx, now) if _off(need, later, now)], word)
         if off is not None:
             by = json.loads(await events.setting(tx, _LATER_BY) or "{}").get(off.id)
             until = f"{clock_time(later[off.id], now)}{f' by {by}' if by else ''}"
@@ -176,7 +182,7 @@ class NeedsInbox:
             return said(await self.read(tx), self._clock(), self.elsewhere.away if self.elsewhere else ())
         assert isinstance(action, PutOff)
         now = self._clock()
-        later = {id: until for id, until in (await _put_off(tx)).items() if until > now}
+        later = {id: until for id, until in (await put_off(tx)).items() if until > now}
         needs = await self._all(tx, now)
         if action.undo:
             need = meant([need for need in needs if need.id in later], action.need)
@@ -200,7 +206,7 @@ class NeedsInbox:
             done = f"gives no answer to {_question(need)}." if need.kind is Kind.QUESTION else ""
             done = done or f"put {code_span(need.typed)} off until {clock_time(until, now)}."
             text = f"{by} {done} `{back}` brings it back."
-        await events.put_setting(tx, _LATER, dumps(later))
+        await events.put_setting(tx, LATER, dumps(later))
         return text
 
 
@@ -240,8 +246,9 @@ async def _what_is_so(tx: Tx, id: str) -> str:
     return ""
 
 
-async def _put_off(tx: Tx) -> dict[str, float]:
-    return dict(json.loads(await events.setting(tx, _LATER) or "{}"))
+def _off(need: Need, later: Mapping[str, float], now: float) -> bool:
+    """Is it put off, with all that is told in it?"""
+    return all(later.get(id, 0.0) > now for id in (need.id, *need.parts))
 
 
 def said(needs: Sequence[Need], now: float, away: Sequence[str] = ()) -> str:

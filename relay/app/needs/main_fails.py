@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from relay.airspace.worktrees.lifecycle import CHANGED, TAKEN_BACK
+from relay.airspace.worktrees.merging.takebacks import taken_back
 from relay.app.needs.need import Kind, Need, NeedAction, later
 from relay.app.needs.words import short
 from relay.base.terminal_text import flat
-from relay.log import events
 from relay.model import actions
 from relay.model.names import listed
 from relay.store.ports import Tx
 from relay.verification import present
 from relay.verification.landing.entry import Entry, EntryState
 
-#: Digits of a commit; changes of one agent's worktree that are looked at.
-DIGITS, MOST_CHANGES = 7, 20
+#: Digits of a commit.
+DIGITS = 7
 
 
 async def main_fails(tx: Tx, queue: Sequence[Entry], members: Collection[str]) -> list[Need]:
@@ -37,7 +36,7 @@ async def main_fails(tx: Tx, queue: Sequence[Entry], members: Collection[str]) -
         agent, commit = merge["agent"], merge["commit"][:DIGITS]
         text += f", first seen after {flat(merge['by'])} merged {flat(agent)}'s work ({commit})"
         if agent in members:
-            if not await _taken_back(tx, agent, merge["commit"]):
+            if not await taken_back(tx, [merge["commit"]]):
                 undo = actions.TakeBackMerge(agent, merge["commit"])
                 buttons.append(NeedAction("takeback", f"Take back {agent}'s merge", undo))
             ask = f"{into} fails its tests ({failed.name}) since your work was merged ({commit}): "
@@ -57,8 +56,3 @@ async def main_fails(tx: Tx, queue: Sequence[Entry], members: Collection[str]) -
     buttons.append(later("Leave it", red.id))
     at = red.told.ended or red.told.at
     return [Need(red.id, Kind.MAIN_FAILS, at, into, text, tuple(buttons), failed.name)]
-
-
-async def _taken_back(tx: Tx, agent: str, merge: str) -> bool:
-    done = await events.about(tx, agent, types=[CHANGED], limit=MOST_CHANGES)
-    return any((each.outputs["change"], each.outputs.get("merge")) == (TAKEN_BACK, merge) for each in done)

@@ -8,16 +8,17 @@ theirs (`relay.app.needs.found`).
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
+from typing import NamedTuple
 
-from relay.airspace.advisories import wording
-from relay.airspace.advisories.rules.advisory import Advisory, asks_to_take_in
+from relay.airspace.advisories import table, wording
+from relay.airspace.advisories.rules.advisory import Advisory, Choice, Steering, asks_to_take_in
 from relay.airspace.advisories.rules.set_back import SetBack
 from relay.airspace.worktrees.lifecycle import DISCARDED, MERGED, TAKEN_IN
 from relay.app.needs.main_fails import main_fails
-from relay.app.needs.need import Kind, Need, NeedAction, gives_up, later
+from relay.app.needs.need import Kind, Need, NeedAction, gives_up, later, settles
 from relay.app.needs.words import sentence, short
 from relay.base.durations import parse_iso
 from relay.base.terminal_text import flat
@@ -36,6 +37,88 @@ from relay.verification.landing.entry import Entry
 
 #: Entries among which the answers of agents that were asked about a conflict are looked for.
 MOST_ENTRIES = 500
+
+
+class Asking(NamedTuple):
+    """An open advisory about which people can decide something, and have not: with the `choices`, and the id of its
+    need."""
+
+    advisory: Advisory
+    choices: tuple[Choice, ...]
+    id: str
+
+
+async def asking(
+    tx: Tx, agents: Iterable[str], advisories: Iterable[Advisory], told: Collection[str]
+) -> list[Asking]:
+    """`told`: agents of which another need says that they are set back."""
+    names, found = frozenset(agents), []
+    paused = {str(row["name"]) for row in await tx.all(Q.agents) if row["paused"]}
+    for stored in advisories:
+        others = {name: back for name, back in stored.set_back.items() if name not in told}
+        advisory = replace(stored, set_back=others)
+        choices = advisory.choices(names) if advisory.open and advisory.founded else ()
+        if not choices or _settled(advisory, paused):
+            continue
+        left = tuple(each for each in choices if not (each.name == "stop" and each.agent in paused))
+        # What does not merge any more is a need of its own: who has heard of the collision before it hears of that.
+        found.append(Asking(advisory, left, ":".join(["advisory", advisory.id, *sorted(others)])))
+    return found
+
+
+def collisions(asked: Iterable[Asking], agents: Iterable[str], here: Collection[str]) -> list[Need]:
+    """`here`: agents whose worktree is here."""
+    names, found = frozenset(agents), []
+    make: Mapping[str, Callable[[str], actions.Action]] = {
+        "first": actions.GoFirst,
+        "stop": lambda agent: actions.Stop((agent,)),
+        "update": lambda agent: actions.TakeMain((agent,)),
+    }
+    for advisory, choices, id in asked:
+        back = advisory.set_back
+        buttons = [
+            NeedAction(
+                f"{choice.name}-{choice.agent}",
+                choice.label,
+                make[choice.name](choice.agent),
+                undo=actions.Resume((choice.agent,)) if choice.name == "stop" else None,
+            )
+            for choice in choices
+        ]
+        stuck = [name for name, each in back.items() if each.merging and name in names]
+        own = [
+            name
+            for name in back
+            if name in stuck or (name in here and name in names and not back[name].unsettled)
+        ]
+        # First what ends a merge that is under way: to be asked for one again helps least.
+        buttons[:0] = [
+            button
+            for name in own
+            for button in (
+                *(() if back[name].needless else (settles(name, f"settle-{name}", of_several=len(own) > 1),)),
+                *((gives_up(name, f"abort-{name}"),) if name in stuck else ()),
+            )
+        ]
+        # As the room says it: by the message that told of it.
+        name = references.message(advisory.number) if advisory.number else advisory.id[-6:]
+        said = ":".join(["advisory", name, *sorted(back)])
+        buttons.append(later("Leave it", said))
+        since = max([advisory.resolved_at or advisory.opened_at, *(each.since for each in back.values())])
+        about = " and ".join(advisory.part)
+        line = sentence(wording.in_words(advisory))
+        found.append(Need(id, Kind.COLLISION, since, about, line, tuple(buttons), advisory.id, said=said))
+    return found
+
+
+def _settled(advisory: Advisory, paused: Collection[str]) -> bool:
+    """Have people said what becomes of everybody in it? An agent that gives way by their word and does not leave is
+    asked about again."""
+    obeys = advisory.steering is not Steering.STAYED
+    return all(
+        name in paused or (obeys and name not in advisory.set_back and advisory.decided_against(name))
+        for name in {*advisory.roles.steer, *advisory.set_back}
+    )
 
 
 def standing(advisories: Iterable[Advisory], merging: Mapping[str, bool]) -> list[Advisory]:
@@ -60,14 +143,13 @@ async def merge_needs(
     trees: Mapping[str, str] = MappingProxyType({}),
     advisories: Sequence[Advisory] = (),
     stuck: Collection[str] = (),
-) -> tuple[list[Need], frozenset[str], frozenset[str]]:
+) -> tuple[list[Need], frozenset[str], dict[str, str]]:
     """Conflicts that wait for one of the five answers (docs/landing.md), branches that did not land, and a main
     branch that fails its tests. Also the agents whose being set back is part of these, or is decided: no other need
-    says that; and those with a conflict, or a merge under way, to settle. `trees`: of `present.of_work`;
-    `advisories`: the open ones; `stuck`: whose work, as it stands, is known to conflict: what was settled in it does
-    not hold any more."""
-    open_ = sorted(await conflicts.newest(tx, only_open=True), key=lambda asked: asked.number)
-    asked = [*open_, *(each for each in await conflicts.newest(tx) if each.state != conflicts.OPEN)]
+    says that; and by agent, its first open conflict (`c1`). `trees`: of `present.of_work`; `advisories`: the open
+    ones; `stuck`: whose work, as it stands, is known to conflict: what was settled in it does not hold any more."""
+    asked = await _asked(tx)
+    open_ = [each for each in asked if each.state == conflicts.OPEN]
     backs = {name: back for advisory in advisories for name, back in advisory.set_back.items()}
     queue = await landings.open_entries(tx)
     inside = {entry.agent for entry in queue}
@@ -89,11 +171,64 @@ async def merge_needs(
     ]
     found += await main_fails(tx, queue, members)
     found += await _decided(tx, asked, {*waiting, *inside, *out, *stuck}, members, now)
+    return found, *_told(asked, advisories, stuck)
+
+
+async def _asked(tx: Tx) -> list[AskedConflict]:
+    """The open conflicts, the oldest first, and behind them those that are answered, the newest first."""
+    open_ = sorted(await conflicts.newest(tx, only_open=True), key=lambda asked: asked.number)
+    return [*open_, *(each for each in await conflicts.newest(tx) if each.state != conflicts.OPEN)]
+
+
+def _told(
+    asked: Sequence[AskedConflict], advisories: Iterable[Advisory], stuck: Collection[str] = ()
+) -> tuple[frozenset[str], dict[str, str]]:
+    """Of `merge_needs`: whose being set back these say, or somebody has decided, and the first open conflicts."""
+    waiting = dict[str, str]()
+    for each in asked:
+        if each.state == conflicts.OPEN:
+            waiting.setdefault(each.question.agent, each.name)
+    backs = {name: back for advisory in advisories for name, back in advisory.set_back.items()}
     told = {
         name for name, back in backs.items() if name in waiting or _is_decided(back, asked, name in stuck)
     }
-    merging = {name for name, back in backs.items() if back.merging}
-    return found, frozenset(told), frozenset(waiting | merging)
+    return frozenset(told), waiting
+
+
+class First(NamedTuple):
+    """What is decided before anybody is asked whether an agent's task is done. `need`: the id of the need that asks
+    for it; `says`: in words."""
+
+    need: str
+    says: str
+
+
+def to_settle(waiting: Mapping[str, str], asked: Iterable[Asking], off: Collection[str]) -> dict[str, First]:
+    """By agent, the conflict of its branch that is to be settled first, or the merge that is under way there.
+    `waiting`: of `merge_needs`; `off`: the ids of needs that are put off. Pure."""
+    found = {
+        name: First(
+            one.id,
+            "a merge is under way in its worktree"
+            if back.needless
+            else f"its branch conflicts with {flat(back.branch)}",
+        )
+        for one in asked
+        if one.id not in off
+        for name, back in one.advisory.set_back.items()
+        if back.merging
+    }
+    return found | {
+        name: First(f"conflict:{conflict}", f"{conflict} is to be settled first")
+        for name, conflict in waiting.items()
+    }
+
+
+async def to_settle_now(tx: Tx, agents: Collection[str], off: Collection[str]) -> dict[str, First]:
+    """The same, where nothing else of the inbox is read."""
+    advisories = (await table.load_state(tx)).advisories.values()
+    told, waiting = _told(await _asked(tx), advisories)
+    return to_settle(waiting, await asking(tx, agents, advisories, told), off)
 
 
 async def _left_to_agents(tx: Tx, open_: Sequence[AskedConflict]) -> dict[int, str]:

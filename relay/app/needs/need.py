@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
@@ -10,12 +11,18 @@ from typing import Any
 from relay.app.needs.words import MOST_LABEL
 from relay.base.durations import iso
 from relay.base.terminal_text import safe_line
+from relay.log import events
 from relay.model import Fault, Refusal
 from relay.model.actions import Action, GiveUpMerge, PutOff, of_json
+from relay.store.ports import Tx
 
 Json = dict[str, Any]
 #: Characters of a need's text and of what it is about, as every interface gets them: one line each.
 MOST_TEXT, MOST_ABOUT = 600, 120
+#: The setting of the database that says what is put off: `{need: until}` (Unix seconds).
+LATER = "needs_later"
+#: Seconds before it is decided without a person, from which on a need stands first.
+SOON_S = 3600.0
 
 
 class Kind(StrEnum):
@@ -141,11 +148,19 @@ class Need:
     ends: float | None = None
     said: str = ""
     parts: tuple[str, ...] = ()
+    tasks: tuple[tuple[str, str], ...] = ()
+    news: str = ""
+    tell_at: float | None = None
 
     @property
     def typed(self) -> str:
         """What people type for it."""
         return self.said or self.id
+
+    @property
+    def told_as(self) -> str:
+        """What it is told outside by."""
+        return self.news or self.id
 
     def action(self, name: str) -> NeedAction:
         """Raises Refusal."""
@@ -192,8 +207,27 @@ class Need:
             "text": safe_line(self.text, MOST_TEXT),
             "ref": self.ref or None,
             "ends_at": None if self.ends is None else iso(self.ends),
+            "tasks": [{"ref": task, "says": safe_line(says, MOST_ABOUT)} for task, says in self.tasks],
+            "news": self.told_as,
+            "tell_at": None if self.tell_at is None else iso(self.tell_at),
             "actions": [action.as_json() for action in self.actions],
         }
+
+
+async def put_off(tx: Tx) -> dict[str, float]:
+    """Until when each need is put off, by its id; also of times that are over."""
+    return dict(json.loads(await events.setting(tx, LATER) or "{}"))
+
+
+def in_order(needs: Iterable[Need], now: float) -> list[Need]:
+    """As every interface lists them: first what is soon decided without a person, the next first; then the newest."""
+
+    def place(need: Need) -> tuple[bool, float]:
+        # A spent budget is only free again then.
+        soon = need.ends is not None and need.kind is not Kind.BUDGET and need.ends - now <= SOON_S
+        return (False, need.ends or 0.0) if soon else (True, -need.at)
+
+    return sorted(needs, key=place)
 
 
 def meant(needs: Sequence[Need], word: str) -> Need | None:

@@ -37,7 +37,7 @@ class NeedRoutes:
         ]
 
     async def show(self, request: web.Request) -> web.Response:
-        """`[NEED]`, the newest first: what needs a person now."""
+        """`[NEED]`, what expires soon first, then the newest: what needs a person now."""
         Query(request)
         return answer([need.as_json() for need in await self._needs()])
 

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from relay.airspace.advisories import table
-from relay.airspace.worktrees.lifecycle import CHANGED, MERGED, TAKEN_BACK
+from relay.airspace.worktrees.lifecycle import CHANGED, MERGED
+from relay.airspace.worktrees.merging.takebacks import taken_merge
 from relay.app.needs.words import prose, unmarked
 from relay.base.durations import iso, parse_iso, rough_duration
 from relay.base.terminal_text import safe_line
@@ -149,8 +150,7 @@ async def _landed(tx: Tx, since: float) -> tuple[str, ...]:
         change = event.outputs
         if change["change"] == MERGED and parse_iso(event.at) > since:
             merges[change["commit"]] = change["agent"]
-        elif change["change"] == TAKEN_BACK:
-            merges.pop(change.get("merge") or "", None)
+        merges.pop(taken_merge(change) or "", None)
     return tuple(dict.fromkeys(merges.values()))
 
 

@@ -76,7 +76,7 @@ class Teller:
     async def _look(self, places: tuple[Place, ...]) -> None:
         """Take in what needs people now, and keep the ids of what is new before anything is sent."""
         needs = await self._read() if places else []
-        self._needs = {need.id: need for need in needs}
+        self._needs = {need.told_as: need for need in needs}
         names = [place.name for place in places]
         changed = set(names) != set(self._standing)
         self._standing = {name: self._standing.get(name) or Standing() for name in names}

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from relay.app.needs.need import Need
+from relay.app.needs.need import Kind, Need
 from relay.app.notify.places import Place
 from relay.log import events
 from relay.log.encoding import dumps
@@ -27,6 +27,9 @@ _SETTING = "notify"
 MOST = 300
 #: Seconds after which a need that was settled, and comes again, is told again.
 AGAIN_S = 900.0
+#: Seconds for which is kept that the answer of a task was told, once it waits no more: shorter than the day for which
+#: people put it off, so that it is told again then.
+ANSWER_S = 82_800.0
 #: Seconds between two tries at a place, and seconds after which a need is given up.
 PAUSES_S = (2.0, 30.0, 120.0, 600.0, 1800.0, 3600.0, 7200.0, 14_400.0)
 GIVE_UP_S = 86_400.0
@@ -71,24 +74,34 @@ class Standing:
 
     def take_in(self, needs: Iterable[Need], place: Place, now: float) -> bool:
         """What needs people now. False: nothing changed."""
-        wanted = {need.id: need for need in needs if place.wants(need.kind.value)}
+        wanted = {
+            need.told_as: need
+            for need in needs
+            if place.wants(need.kind.value) and (need.tell_at is None or need.tell_at <= now)
+        }
         changed = self._meet(place, now)
         for id, telling in list(self.needs.items()):
             if id in wanted:
                 if telling.gone is not None:
                     changed = True
                     telling.gone = None
-                    if not _lately(telling, now):
+                    if not _of_answer(id) and not _lately(telling, now):
                         self.needs[id] = _new(now)
             elif telling.gone is None:
                 telling.gone, changed = now, True
-            elif not _lately(telling, now):
+            elif now - telling.gone > ANSWER_S if _of_answer(id) else not _lately(telling, now):
                 del self.needs[id]
                 changed = True
-        for need in sorted(wanted.values(), key=lambda need: need.at, reverse=True):
-            if need.id not in self.needs and len(self.needs) < MOST:
-                self.needs[need.id] = _new(now)
-                changed = True
+        for id in sorted(wanted, key=lambda id: wanted[id].at, reverse=True):
+            if id in self.needs:
+                continue
+            if len(self.needs) >= MOST:
+                over = [each for each, telling in self.needs.items() if telling.gone is not None]
+                if not over:
+                    break
+                del self.needs[min(over, key=lambda each: self.needs[each].gone or 0.0)]
+            self.needs[id] = _new(now)
+            changed = True
         return changed
 
     def _meet(self, place: Place, now: float) -> bool:
@@ -140,6 +153,11 @@ def soonest(places: Iterable[Standing], now: float, most_s: float) -> float:
 
 def _new(now: float) -> Telling:
     return Telling(f"msg_{secrets.token_hex(12)}", now)
+
+
+def _of_answer(id: str) -> bool:
+    """Is it told once for good? Of each answer to a task it is another one."""
+    return id.startswith(f"{Kind.ANSWERED.value}:")
 
 
 def _lately(telling: Telling, now: float) -> bool:

@@ -9,7 +9,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from relay.airspace.worktrees.registry import WorktreeRegistry
@@ -20,9 +20,10 @@ from relay.git.run import name_of
 from relay.log.encoding import dumps
 from relay.model import BoardTask, Message, references
 from relay.room.journal.ledger import Q
-from relay.room.journal.values import Job, JobState, message_of_row
+from relay.room.journal.values import Job, message_of_row
 from relay.store.ports import Row, Tx
 from relay.verification import journal as verifications
+from relay.verification.present import Standing, of_work
 from relay.verification.verification import State, Verification
 
 Json = dict[str, Any]
@@ -47,26 +48,32 @@ async def card(tx: Tx, board: Board, registry: WorktreeRegistry, number: int) ->
     return {**await board.story(tx, number), "work": work}
 
 
-async def waits_or_failed(tx: Tx, task: Task, landed: str | None) -> str:
-    """What waits for a person's word of a task, or is wrong with one that is done: "AVA has answered (m12): is it
-    done?", "done, not landed, tests failed (v44)"; "" = neither. `landed`: the commit of its merge."""
-    if task.given_to is not None:
-        message, _, agent = task.given[-1]
-        jobs = [Job.of_row(row) for row in await tx.all(Q.jobs_of_message, message_id=message)]
-        answer = next(
-            (job.answer_id for job in jobs if job.agent == agent and job.state is JobState.DONE), None
-        )
-        row = None if answer is None else await tx.one(Q.message, id=answer)
-        return (
-            "" if row is None else f"{agent} has answered ({references.message(row['number'])}): is it done?"
-        )
+async def verdict(
+    tx: Tx, task: BoardTask, agent: str, turns: Collection[int], trees: Mapping[str, str], *, in_branch: bool
+) -> Standing | None:
+    """What the tests say of the work that this agent did for a task and that has not landed: while it is `in_branch`,
+    of the branch as it stands, whoever's message that was tested for, unless for another task; else what was tested
+    last for the task. `turns`: those for it, by their jobs; `trees`: as of `present.of_work`, as far as they are
+    known. The page has the same rule (`taskVerdict`)."""
+    own = next(iter(await verifications_of(tx, task, turns)), None)
+    if in_branch and (now := (await of_work(tx, {agent: trees.get(agent, "")})).get(agent)) is not None:
+        if (now.of.change.task or now.of.change.about.get("task") or task.id) == task.id:
+            return now
+        return None if own is None else Standing(own, present=False)
+    return None if own is None else Standing(own)
+
+
+async def failed_when_done(tx: Tx, task: Task, *, landed: str | None, in_branch: bool) -> str:
+    """What is wrong with a task that is done: "done, not landed, tests failed (v44)"; "" = nothing. `landed`,
+    `in_branch`: as of `Board.story`."""
     if task.status is not Status.COMPLETED or landed:
         return ""
     jobs = await _jobs(tx, task, await _turns(tx, task, await tx.now()))
-    newest = next(iter(await verifications_of(tx, task, turns_in(jobs))), None)
-    if newest is None or newest.state is not State.FAILED:
+    agent = task.given[-1].agent if task.given else task.claimed_by or ""
+    standing = await verdict(tx, task, agent, turns_in(jobs), {}, in_branch=in_branch)
+    if standing is None or standing.of.state is not State.FAILED or not standing.present:
         return ""
-    return f"done, not landed, tests failed ({newest.name})"
+    return f"done, not landed, tests failed ({standing.of.name})"
 
 
 def turns_in(jobs: Sequence[Job]) -> set[int]:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from relay.airspace.worktrees.lifecycle import CHANGED, DISCARDED, MERGED, RESTORED, TAKEN_BACK
+from relay.airspace.worktrees.lifecycle import CHANGED, DISCARDED, FORWARDED, MERGED, RESTORED
+from relay.airspace.worktrees.merging.takebacks import taken_merge
 from relay.base.durations import parse_iso
 from relay.log import events
 from relay.log.encoding import dumps
@@ -29,9 +30,10 @@ class Landing(NamedTuple):
     at: float
 
 
-async def landed(tx: Tx, tasks: Sequence[BoardTask]) -> Mapping[str, Landing]:
-    """By the id of a task, the merge that brought what its last agent changed for it into the main branch. Not in it:
-    a task that nobody was given or changed anything for, and one whose work did not land or was taken back."""
+async def landed(tx: Tx, tasks: Sequence[BoardTask]) -> Mapping[str, Landing | None]:
+    """By the id of a task, the merge that brought what its last agent changed for it into the main branch; None: it
+    is in that agent's branch still, or again. Not in it: a task that nobody was given or changed anything for, and
+    one whose work is in neither, as far as the room knows."""
     last = sorted((task for task in tasks if task.given), key=lambda task: task.given[-1][1])[-MOST_TASKS:]
     if not last:
         return {}
@@ -45,7 +47,7 @@ async def landed(tx: Tx, tasks: Sequence[BoardTask]) -> Mapping[str, Landing]:
         return {}
     # Of all agents at once: the log is looked through once, however many there are.
     changes = await events.about(tx, '"change"', types=[CHANGED], limit=MOST_CHANGES)
-    found = dict[str, Landing]()
+    found = dict[str, Landing | None]()
     for task in last:
         agent = task.given[-1][2]
         for message, _, _ in reversed(task.given):
@@ -53,25 +55,29 @@ async def landed(tx: Tx, tasks: Sequence[BoardTask]) -> Mapping[str, Landing]:
             answer = None if job is None or job.answer_id is None else told.get(job.answer_id)
             if job is None or answer is None or not answer.meta.get("worktree"):
                 continue
-            merge = _merge(changes, agent, job.ended_at or job.created_at)
-            if merge is not None:
+            merge, there = _merge(changes, agent, job.ended_at or job.created_at)
+            if merge is not None or there:
                 found[task.id] = merge
             break
     return found
 
 
-def _merge(changes: Sequence[Event], agent: str, since: float) -> Landing | None:
+def _merge(changes: Sequence[Event], agent: str, since: float) -> tuple[Landing | None, bool]:
     """The merge by which the agent's work of that time came into the main branch; None: it did not land, was
-    discarded before, or was taken back. `changes`: the newest first."""
-    merge, gone = None, False
+    discarded before, or was taken back. And whether it is in the agent's branch and not in the main branch.
+    `changes`: the newest first."""
+    merge, gone, there = None, False, True
     for event in reversed(changes):
         told = event.outputs
         if told["agent"] != agent or parse_iso(event.at) < since:
             continue
         if told["change"] in (DISCARDED, RESTORED) and merge is None:
             gone = told["change"] == DISCARDED
+            there = not gone
+        elif told["change"] == FORWARDED:
+            there = False  # it had nothing of its own any more
         elif told["change"] == MERGED and not gone:
             merge = merge or Landing(told["commit"], parse_iso(event.at))
-        elif told["change"] == TAKEN_BACK and merge is not None and told.get("merge") == merge.commit:
-            merge = None
-    return merge
+        elif merge is not None and taken_merge(told) == merge.commit:
+            merge, there = None, True
+    return merge, there and merge is None

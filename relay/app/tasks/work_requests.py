@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from relay.airspace.advisories import table
 from relay.airspace.worktrees.commit_message import Asked, WorkSummary, asked_of, by_weight
-from relay.airspace.worktrees.lifecycle import CHANGED, DISCARDED, MERGED, RESTORED, TAKEN_BACK
+from relay.airspace.worktrees.lifecycle import CHANGED, DISCARDED, FORWARDED, MERGED, RESTORED, TAKEN_BACK
+from relay.airspace.worktrees.merging.takebacks import taken_merge
 from relay.base.durations import parse_iso
 from relay.coordination.tasks import claims
 from relay.log import events
@@ -32,20 +33,25 @@ _COARSE_S = 2.0
 
 
 async def _last_gone(tx: Tx, agent: str) -> float:
-    """When the agent's work last left its branch by a merge or a discard that stands, in Unix seconds; 0 = never.
+    """When the agent's work last left its branch, by a merge or a discard that stands, or unseen by the room; in Unix
+    seconds, 0 = never.
 
     What stands in the branch was asked for since then. The times of its files do not say when: a merge of main, a
     takeback and a restore write them anew."""
     left = list[tuple[str, float]]()
     for event in reversed(await events.about(tx, '"change"', types=[CHANGED], limit=_MOST_CHANGES)):
-        told = event.outputs
+        told, change = event.outputs, event.outputs["change"]
         if told["agent"] != agent:
             continue
-        if told["change"] in (MERGED, DISCARDED):
-            left.append((told["commit"] if told["change"] == MERGED else DISCARDED, parse_iso(event.at)))
-        elif told["change"] in (TAKEN_BACK, RESTORED):
-            back = told.get("merge") if told["change"] == TAKEN_BACK else DISCARDED
-            left = [each for each in left if each[0] != back]
+        if change in (MERGED, DISCARDED, FORWARDED):
+            left.append((told["commit"] if change == MERGED else change, parse_iso(event.at)))
+        elif change in (TAKEN_BACK, RESTORED):
+            # What left is there again; that the branch was found empty since is over, too.
+            back = taken_merge(told) if change == TAKEN_BACK else DISCARDED
+            at = next((at for at, each in enumerate(left) if each[0] == back), len(left))
+            left = [
+                each for each in left if each[0] != back and (each[0] != FORWARDED or left.index(each) < at)
+            ]
     return left[-1][1] if left else 0.0
 
 

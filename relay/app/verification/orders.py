@@ -11,6 +11,7 @@ from typing import Any
 from relay.airspace.worktrees.registry import WorktreeRegistry
 from relay.airspace.worktrees.view import elsewhere, with_work
 from relay.app.verification import main_branch
+from relay.faces.landing import check_undone, said
 from relay.model import Refusal, references
 from relay.model.actions import (
     Approve,
@@ -28,7 +29,6 @@ from relay.verification import approvals, journal, present
 from relay.verification.approvals import Answer
 from relay.verification.landing import journal as landings
 from relay.verification.landing.entry import EntryState
-from relay.verification.landing.service import said
 from relay.verification.verification import Change, Source, State
 
 
@@ -42,6 +42,11 @@ class VerificationOrders:
 
     def __init__(self, registry: WorktreeRegistry, elsewhere: Callable[[str], bool] = _nowhere) -> None:
         self._registry, self._elsewhere = registry, elsewhere
+
+    async def check(self, action: Land) -> None:
+        """What git says before branches are put into the queue, and outside of the transaction. Raises Refusal."""
+        if not action.anyway:
+            await check_undone(self._registry, with_work(self._registry) if action.every else action.agents)
 
     async def carry_out(self, tx: Any, action: Verifying, *, by: str, cause: Sequence[str] = ()) -> str:
         match action:

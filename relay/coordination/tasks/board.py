@@ -32,7 +32,7 @@ from relay.model.ports import BoardTask
 from relay.store.ports import Tx
 
 #: By the id of a task, the commit of its merge, and when.
-Landed = Callable[[Tx, Sequence[BoardTask]], Awaitable[Mapping[str, tuple[str, float]]]]
+Landed = Callable[[Tx, Sequence[BoardTask]], Awaitable[Mapping[str, tuple[str, float] | None]]]
 
 
 class Board:
@@ -53,10 +53,11 @@ class Board:
         knows what of the tasks' work is in the main branch."""
         self._clock, self._claims, self._landed = clock, claims, landed
 
-    async def landed(self, tx: Tx, tasks: Sequence[BoardTask]) -> Mapping[str, str]:
-        """By the id of a task, the commit with which the work for it came into the main branch."""
+    async def landed(self, tx: Tx, tasks: Sequence[BoardTask]) -> Mapping[str, str | None]:
+        """By the id of a task, the commit with which the work for it came into the main branch; None: the work is in
+        its agent's branch still."""
         found = {} if self._landed is None else await self._landed(tx, tasks)
-        return {id: merge[0] for id, merge in found.items()}
+        return {id: merge and merge[0] for id, merge in found.items()}
 
     async def _now(self, tx: Tx) -> float:
         return await tx.now() if self._clock is None else self._clock()
@@ -361,8 +362,8 @@ class Board:
     async def story(self, tx: Tx, number: int) -> Mapping[str, Any]:
         """A task with all that is known of it, and its history. Raises Refusal."""
         task = await self.get(tx, number)
-        landed = (await self.landed(tx, [task])).get(task.id)
-        return {**await task_events.story(tx, task), "landed": landed}
+        merged = (await self.landed(tx, [task])).get(task.id, "")
+        return {**await task_events.story(tx, task), "landed": merged or None, "in_branch": merged is None}
 
     async def _standing(self, tx: Tx, tasks: Sequence[Task]) -> Sequence[Task]:
         return tasks if self._claims is None else await self._claims.as_they_stand(tx, tasks)

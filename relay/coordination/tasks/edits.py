@@ -374,15 +374,13 @@ def _names(given: object, key: str) -> tuple[str, ...]:
     return tuple(found[:MOST_NAMES])
 
 
-#: The priority that a word of a label stands for.
+#: The priority that a word of a label stands for. The board shows priority 2 as P2, so `P2` is 2; none is above 1.
 _PRIORITY = {
     **dict.fromkeys(("critical", "urgent", "blocker", "highest", "p0", "0"), 1),
-    **dict.fromkeys(("high", "p1", "1"), 2),
-    **dict.fromkeys(("medium", "normal", "moderate", "p2", "2"), 5),
-    **dict.fromkeys(("low", "p3", "3"), 7),
-    **dict.fromkeys(("lowest", "trivial", "p4", "4"), 9),
+    **{f"{p}{number}": number for p in ("p", "") for number in range(1, 11)},
+    **{"high": 2, "medium": 5, "normal": 5, "moderate": 5, "low": 7, "lowest": 9, "trivial": 9},
 }
-_PLAIN = frozenset({"critical", "urgent", "p0", "p1", "p2", "p3", "p4"})
+_PLAIN = frozenset({"critical", "urgent", *(f"p{number}" for number in range(11))})
 _LABEL = re.compile(r"(?:priority|prio)[\s:/_-]+([^\W_]+)|([^\W_]+)[\s:/_-]+priority")
 
 

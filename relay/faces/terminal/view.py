@@ -357,7 +357,7 @@ class RoomView:
 
 
 def agent_state(agent: dict[str, Any], now: float) -> tuple[str, str]:
-    """The style and the word or sign for an agent's state."""
+    """The style and the word or sign for an agent's state, in the order of the page's side bar (ui/agents.tsx)."""
     breaker = agent.get("breaker")
     if agent.get("away"):
         return "class:warn", f"away with {safe_line(str(agent.get('member')), 32)}"
@@ -367,13 +367,18 @@ def agent_state(agent: dict[str, Any], now: float) -> tuple[str, str]:
         return "class:warn", "broken" if agent.get("broken") else "not installed"
     if agent.get("paused"):
         return "class:warn", "paused"
-    if isinstance(breaker, dict) and breaker.get("state") == "open":
-        return "class:bad", "circuit open"
+    if isinstance(agent.get("running"), dict):
+        return "class:working", f"▶ {elapsed(seconds(agent['running'].get('since'), now))}"
+    state = breaker.get("state") if isinstance(breaker, dict) else None
+    if state in ("open", "half_open"):
+        return ("class:bad", "circuit open") if state == "open" else ("class:warn", "trial next")
     until = clock(str(agent.get("parked_until")))
     if until and until.timestamp() > now:
         return "class:warn", f"rate limited until {clock_time(until.timestamp(), now)}"
-    if isinstance(agent.get("running"), dict):
-        return "class:working", f"▶ {elapsed(seconds(agent['running'].get('since'), now))}"
+    budget = agent.get("budget")
+    meters = [meter for meter in budget.values() if meter] if isinstance(budget, dict) else []
+    if any(meter["used"] >= meter["limit"] for meter in meters):
+        return "class:warn", "budget spent"
     queued = natural(agent.get("queued"))
     return ("class:quiet", f"{queued} queued") if queued else ("class:good", "✓")
 

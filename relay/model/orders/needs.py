@@ -16,7 +16,7 @@ class Needing(Action):
 
 
 class ShowNeeds(Needing, word="/inbox"):
-    """What needs a person now, the newest first."""
+    """What needs a person now."""
 
 
 @dataclass(frozen=True)

@@ -17,17 +17,19 @@ class Verifying(Action):
 @dataclass(frozen=True)
 class Land(Verifying, word="/land"):
     """Put the branches of these agents into the landing queue; `every`: of all that have work; `squash`: each lands
-    as one commit."""
+    as one commit; `anyway`: although it undoes what another landed, or brings back what somebody took back."""
 
     agents: tuple[str, ...] = ()
     every: bool = False
     squash: bool = False
+    anyway: bool = False
 
     def named(self) -> tuple[str, ...]:
         return self.agents
 
     def line(self) -> str:
-        return f"{self.word} {'all' if self.every else mentioned(self.agents)}{' squash' * self.squash}"
+        how = " squash" * self.squash + " anyway" * self.anyway
+        return f"{self.word} {'all' if self.every else mentioned(self.agents)}{how}"
 
 
 class ShowLanding(Verifying, word="/land"):

@@ -19,7 +19,7 @@ from relay.room.journal.values import Frame, entry_of_fact, job_of_fact
 TASK_EVENTS = ("task.created", "task.changed")
 WORKTREE_CHANGED = "worktree.changed"
 #: The changes of a worktree (`change`) by which work comes to the main branch, or is gone from it.
-LANDINGS = frozenset({"merged", "taken_back", "discarded", "restored"})
+LANDINGS = frozenset({"merged", "taken_back", "discarded", "restored", "forwarded"})
 LOCK_EVENTS = ("lock.acquired", "lock.refreshed", "lock.released", "lock.forced")
 SESSION_EVENTS = ("session.started", "session.ended")
 #: What was verified, what people are asked, and what lands: a frame names it, and whoever shows it asks for the rest.

@@ -7,7 +7,8 @@ An unverified entry may ask, but lifts no guard.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
 
 from relay.log.encoding import dumps
 from relay.model import (
@@ -69,9 +70,11 @@ class ActionHandlers:
         memory: Remembered | None = None,
         outside: Mapping[type[Action], Timeline] | None = None,
         orders: Mapping[type[Action], Orders] | None = None,
+        checks: Mapping[type[Action], Callable[[Any], Awaitable[None]]] | None = None,
     ) -> None:
         """`outside`: by action, what carries out one of `OUTSIDE` that is none of the timeline's; `orders`: by a kind
-        of actions, the wing that carries them out."""
+        of actions, the wing that carries them out; `checks`: by action, what may refuse it before its transaction."""
+        self._checks = checks or {}
         self._roster, self._turns, self._holds = roster, turns, holds
         self._tasks = TaskActions(board, roster, holds)
         #: As of `TaskActions`.
@@ -102,10 +105,14 @@ class ActionHandlers:
         if isinstance(action, actions.Recall):
             # A look, which the one transaction that writes need not wait for.
             return Result(await self._remembered().recall(action), for_people=True)
-        if not isinstance(action, OUTSIDE | actions.AnswerHandoff | actions.RunPipeline):
+        check = self._checks.get(type(action))
+        if check is None and not isinstance(action, OUTSIDE | actions.AnswerHandoff | actions.RunPipeline):
             return None
         if isinstance(action, GUARDED):
             _verify(action, order)
+        if check is not None:
+            await check(action)
+            return None
         if isinstance(action, actions.AnswerHandoff | actions.RunPipeline):
             await self._handoffs.check(action)
             return None
@@ -290,13 +297,19 @@ class ActionHandlers:
             prospect = await self._prospect(tx, policy, order)
             # One whose pause is over waits for its attempt too.
             closed = (await queue.load_breaker(tx, policy)).state is BreakerState.CLOSED
-            if not prospect.probes and (closed or prospect.why):
-                why = (
-                    f"cannot be tried now: {prospect.why}" if prospect.why else "works: it gets every message"
-                )
-                raise Refusal(f"{name} {why}.", "`/retry m<number>` asks again for a message.")
             missed = [Job.of_row(row) for row in await tx.all(Q.last_skips, limit=LATEST)]
             latest = max((job for job in missed if job.agent == name), key=lambda job: job.id, default=None)
+            if not prospect.probes and prospect.why:
+                raise Refusal(
+                    f"{name} cannot be tried now: {prospect.why}.", "`/who` shows how the agents are."
+                )
+            if not prospect.probes and closed:
+                fix = (
+                    f"`{actions.Retry(latest.id, 'job').line()}` asks again"
+                    if latest
+                    else "Send it a message"
+                )
+                raise Refusal(f"{name} works: it gets every message.", f"{fix}.")
             if latest is not None:
                 texts.append((await self.retry(tx, [latest], order)).text)
                 continue

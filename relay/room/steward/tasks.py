@@ -57,7 +57,7 @@ class TaskActions:
         match action:
             case actions.ShowTask(number):
                 task = await board.get(tx, number)
-                return Result(shown(task, (await board.landed(tx, [task])).get(task.id, "")), task=number)
+                return Result(shown(task, (await board.landed(tx, [task])).get(task.id) or ""), task=number)
             case actions.AddTask(title, description):
                 if len(title) > MAX_TITLE:
                     wrong = f"The title has {len(title)} characters; at most {MAX_TITLE} fit on the board."

@@ -5,7 +5,7 @@ Invariant: what is asked here is a row and an event, so it works where no daemon
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from relay.model import Caller, Fault, Refusal, references
@@ -22,17 +22,24 @@ MOST_ENDED = 30
 
 
 class Landings:
-    """Of one room."""
+    """Of one room. `check`: in a running one, what of these agents' work has to be said before it lands; raises
+    Refusal."""
 
     def __init__(self, store: Store) -> None:
         self.store = self._store = store
+        self.check: Callable[[Sequence[str]], Awaitable[None]] | None = None
 
-    async def ask(self, caller: Caller, agent: str | None = None, *, task: str | None = None) -> Json:
-        """Put a branch into the queue: an agent its own, a person anybody's. Raises Refusal."""
+    async def ask(
+        self, caller: Caller, agent: str | None = None, *, task: str | None = None, anyway: bool = False
+    ) -> Json:
+        """Put a branch into the queue: an agent its own, a person anybody's. `anyway`: whatever there is to say
+        before. Raises Refusal."""
         name = agent or caller.agent
         if not caller.person and name != caller.agent:
             fix = "A person can land another's branch: `/land` in the room."
             raise Refusal(f"{caller.agent} lands its own branch only.", fix, Fault.FORBIDDEN, "not_yours")
+        if self.check is not None and not anyway:
+            await self.check([name])
 
         async def work(tx: Tx) -> Json:
             async with tx.as_room():
@@ -93,18 +100,6 @@ async def _over(tx: Tx, entry: Entry) -> Json:
         agreed = await approvals.agreed(tx, entry.approval)
         shown["approved"] = [each.as_json() for each in agreed]
     return shown
-
-
-async def said(tx: Tx) -> str:
-    """The queue for people, as markdown."""
-    entries = await journal.open_entries(tx)
-    lines = [f"- {entry_words(entry)}" for entry in entries]
-    ended: Sequence[Entry] = await journal.newest_ended(tx, 5)
-    if not entries:
-        lines.append("Nothing is in the landing queue. `/land @AGENT` puts a branch into it.")
-    if ended:
-        lines += ["", "Last:", *(f"- {entry_words(entry)}" for entry in ended)]
-    return "\n".join(lines)
 
 
 def entry_words(entry: Entry) -> str:

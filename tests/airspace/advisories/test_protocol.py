@@ -147,8 +147,21 @@ async def test_three_in_one_file_get_one_message(airspace: AirspaceRoom) -> None
     await airspace.tick()
     (message,) = await airspace.said()
     assert message.to == ("CLAUDE", "CODEX", "GEMINI") and len(await airspace.jobs()) == 3
-    assert message.body.startswith(f"CLAUDE, CODEX and GEMINI meet in {FILE} (both change lines 40-58")
+    assert message.body.startswith(f"CLAUDE, CODEX and GEMINI meet in {FILE} (all change lines 40-58")
     assert "HOLD: CLAUDE (first by name), STEER: CODEX, GEMINI" in message.body
+
+
+async def test_of_three_who_meet_it_is_said_which_two_change_the_same_lines(airspace: AirspaceRoom) -> None:
+    airspace.sets |= {name: work(name, FILE) for name in ("CLAUDE", "CODEX", "GEMINI")}
+    airspace.seen |= {
+        ("CLAUDE", "CODEX"): near(0.95),
+        ("CLAUDE", "GEMINI"): near(0.9, lines=(60, 61)),
+        ("CODEX", "GEMINI"): near(0.9, lines=(60, 61)),
+    }
+    await airspace.tick()
+    (message,) = await airspace.said()
+    met = f"CLAUDE, CODEX and GEMINI meet in {FILE} (CLAUDE and CODEX both change lines 40-58"
+    assert message.body.startswith(met)
 
 
 async def test_who_is_near_by_intent_is_not_put_ahead_of_who_steers(airspace: AirspaceRoom) -> None:

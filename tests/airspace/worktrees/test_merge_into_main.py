@@ -138,12 +138,12 @@ async def test_what_was_taken_back_and_comes_again_is_said_wherever_it_is_merged
     """Of a file that the merge had added, too."""
     repo = repository(tmp_path / "repo")
     knows(repo)
-    one = await room(repo, "A")
+    one = await room(repo, "A", "C")
     write(one.at("A"), {"a.py": "first\n" + lines(2, 20), "new.py": lines(1, 9)})
     merged = (await one.actions.merge("A", "ann"))["commit"]
     back = (await one.actions.take_back("A", "ann", merged))["commit"]
     await one.look()
-    [row] = (await rows(one.registry))[0]
+    row = (await rows(one.registry))[0][0]
     assert row["files"] == 2, "its branch has the work again"
     assert row["undoes"] == [
         {"agent": "ann", "path": path, "commit": back, "did": "took back"} for path in ("a.py", "new.py")
@@ -154,6 +154,14 @@ async def test_what_was_taken_back_and_comes_again_is_said_wherever_it_is_merged
     assert (await one.actions.propose("A", "ben", MergeOptions()))["warnings"] == warnings
     done = await one.actions.merge("A", "ben")
     assert done["warnings"] == warnings and f"yet look at {', '.join(warnings)}." in done["reason"]
+    # What landed twice is undone once.
+    git(one.at("C"), "merge", "-q", "--ff-only", "main")
+    write(one.at("C"), {"a.py": lines(1, 20)})
+    (one.at("C") / "new.py").unlink()
+    await one.look()
+    assert (await rows(one.registry))[0][1]["undoes"] == [
+        {"agent": "A", "path": path, "commit": done["commit"], "did": "landed"} for path in ("a.py", "new.py")
+    ]
 
 
 async def test_the_persons_own_configuration_counts(tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from relay.app.needs.found import permissions, question_of, silent
+from relay.app.needs.found import permissions, question_of
 from relay.app.needs.inbox import NeedsInbox, said
-from relay.app.needs.need import Kind, Need, NeedAction, settles
+from relay.app.needs.need import Kind, Need, NeedAction, in_order, settles
+from relay.app.needs.work import silent
 from relay.model import PermissionOption, PermissionRequest, Refusal, actions
 from relay.room.dispatch.permissions import Pending
 from relay.room.parsing import commands
@@ -161,6 +162,21 @@ def test_a_permission_has_its_own_options_and_ends() -> None:
     assert [action.action.line() for action in need.actions] == ["/allow p4 1", "/deny p4 2"]
     assert (need.id, need.about, need.ends) == ("permission:ab-4", "AVA", 40.0)
     assert commands.parse("/allow p4 1", AGENTS) == actions.Permit("4", "1", allow=True)
+
+
+def test_what_ends_soon_stands_first_and_the_rest_the_newest_first() -> None:
+    def need(id: str, at: float, ends: float | None = None, kind: Kind = Kind.PERMISSION) -> Need:
+        return Need(id, kind, at, "AVA", "It asks.", ends=ends)
+
+    needs = [
+        need("old", 10.0, kind=Kind.ANSWERED),
+        need("tomorrow", 40.0, 90_000.0, Kind.APPROVAL),
+        need("free", 20.0, 110.0, Kind.BUDGET),
+        need("later", 30.0, 200.0),
+        need("soon", 5.0, 103.0),
+        need("new", 99.0, kind=Kind.APP_ENDED),
+    ]
+    assert [one.id for one in in_order(needs, 100.0)] == ["soon", "later", "new", "tomorrow", "free", "old"]
 
 
 def test_only_who_was_not_heard_for_long_is_silent() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
@@ -104,6 +105,39 @@ def test_each_need_is_told_once_and_again_when_it_comes_again_later() -> None:
     # What is settled before it was told is not told; and nothing of it is kept for ever.
     assert standing.take_in([], phone, later + 1) and not standing.waiting
     assert standing.take_in([], phone, later + AGAIN_S + 1) and not standing.needs
+
+
+def test_an_answer_to_a_task_is_told_once_and_not_before_its_verdict() -> None:
+    standing, phone = Standing(), place()
+
+    def answered(message: str, tell_at: float | None = None) -> Need:
+        return replace(need("answered:t1", Kind.ANSWERED), news=f"answered:t1:{message}", tell_at=tell_at)
+
+    # Its tests run: the inbox shows it, and the phone waits for the verdict, or until then at the latest.
+    standing.take_in([answered("m2", 220.0)], phone, 100.0)
+    assert not standing.needs
+    assert standing.take_in([answered("m2", 105.0)], phone, 110.0)
+    ((_, telling),) = standing.waiting
+    standing.done(telling, 111.0)
+    # It gives way to another need, for hours, and the room is started anew: it comes back as what was told.
+    standing.take_in([], phone, 200.0)
+    standing.take_in([need(f"job:{n}") for n in range(20)], phone, 20_000.0)
+    standing = told._standing(json.loads(json.dumps(told.asdict(standing))))
+    standing.take_in([answered("m2", 105.0)], phone, 20_001.0)
+    assert "answered:t1:m2" in standing.needs and "answered:t1:m2" not in dict(standing.waiting)
+    # Another answer is news at once, and so is one that comes back when it was put off for a day.
+    standing.take_in([answered("m9")], phone, 20_010.0)
+    ((id, telling),) = [pair for pair in standing.waiting if pair[0].startswith("answered")]
+    assert id == "answered:t1:m9"
+    standing.done(telling, 20_011.0)
+    standing.take_in([], phone, 20_020.0)
+    standing.take_in([], phone, 20_015.0 + 86_400.0)
+    standing.take_in([answered("m9")], phone, 20_020.0 + 86_400.0)
+    assert "answered:t1:m9" in dict(standing.waiting)
+    # What is kept of what is over makes room for what is not.
+    standing.take_in([], phone, 110_000.0)
+    standing.take_in([need(f"job:{n}") for n in range(MOST)], phone, 110_001.0)
+    assert len(standing.needs) == MOST == len(standing.waiting)
 
 
 def test_a_place_is_left_alone_for_longer_each_time_and_what_waits_too_long_is_given_up() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -11,9 +13,10 @@ from relay.airspace.advisories.rules.advisory import Advisory
 from relay.airspace.advisories.rules.grouping import Contact, Priority
 from relay.airspace.readings import Level
 from relay.app.commands.worktrees import _text
+from relay.app.verification.commands.land_command import _show
 from relay.app.worktrees import live_output
 from relay.app.worktrees.live_output import LiveOutput
-from relay.faces.landing import LandingView
+from relay.faces.landing import LandingView, said
 from relay.faces.worktrees import Beside, WorktreesService, stands
 from relay.model import Caller, Refusal
 from relay.store.ports import Tx
@@ -82,10 +85,45 @@ async def test_what_nothing_tested_says_so(open_place: Open) -> None:
 
 
 @BOTH
+async def test_what_was_taken_back_is_said_of_what_landed(
+    open_place: Open, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = await open_place()
+    await place.work("AVA", {"ava.py": "x = 1\n"})
+    await place.work("BEN", {"ben.py": "x = 1\n"})
+    ava, ben = await place.land("AVA", "BEN")
+    assert ava.landed_as and ben.landed_as
+    shown = argparse.Namespace(json=False)
+    assert await _show(place.store, shown) == 0
+    assert "taken back" not in capsys.readouterr().out
+    await place.actions.take_back("AVA", "ann", ava.landed_as[:9])
+    ended = {one["agent"]: one["taken_back"] for one in (await view_of(place).state())["ended"]}
+    assert (ended["AVA"]["by"], ended["BEN"]) == ("ann", None)
+    room = await place.store.read(said)
+    assert f"- AVA landed as {ava.landed_as[:9]} (v1), taken back by ann, " in room
+    assert f"- BEN landed as {ben.landed_as[:9]} (v1)\n" in f"{room}\n"
+    assert await _show(place.store, shown) == 0
+    told = capsys.readouterr().out.split("\n")
+    assert [("; taken back by ann, " in line) for line in told if line] == [
+        line.startswith("AVA") for line in told if line
+    ]
+    assert await _show(place.store, argparse.Namespace(json=True)) == 0
+    landed = {one["agent"]: one for one in json.loads(capsys.readouterr().out)["landed"]}
+    assert landed["BEN"] == {"agent": "BEN", "commit": ben.landed_as}
+    assert landed["AVA"]["taken_back"]["by"] == "ann"
+    # Landed anew, it is there by another merge.
+    await place.look()
+    [again] = await place.land("AVA")
+    backs = {one["commit"]: one["taken_back"] for one in (await view_of(place).state())["ended"]}
+    assert backs[again.landed_as] is None and backs[ava.landed_as]["by"] == "ann"
+
+
+@BOTH
 async def test_a_branch_is_ready_to_land_in_the_same_words_everywhere(open_place: Open) -> None:
     place = await open_place()
-    place.have(policy("unit", python("import os, sys; sys.exit(os.path.exists('bad.py'))")))
-    service = WorktreesService(place.store, place.registry, place.actions)
+    unit = policy("unit", python("import os, sys; sys.exit(os.path.exists('bad.py'))"))
+    place.have(unit)
+    service = WorktreesService(place.store, place.registry, place.actions, place.policies)
 
     async def told(agent: str) -> str:
         """How its branch stands, which `relay worktrees` says too."""
@@ -108,6 +146,11 @@ async def test_a_branch_is_ready_to_land_in_the_same_words_everywhere(open_place
     await place.work("AVA", {"ava.py": "x = 2\n"})
     assert await told("AVA") == "changed since its tests passed"
     await place.work("AVA", {"ava.py": "x = 1\n"})
+    approve = {"patterns": ["**/*.py"], "requires_approval": True}
+    place.have(unit, policy("approve", python("pass"), **approve))
+    assert await told("AVA") == "ready, wants an approval"
+    place.have(unit, policy("approve", python("pass"), **approve | {"patterns": ["docs/**"]}))
+    assert await told("AVA") == "ready to land"
     await Landings(place.store).ask(ANN, "AVA")
     assert await told("AVA") == "waits in the landing queue"
 
@@ -134,7 +177,7 @@ async def test_many_branches_are_listed_by_few_readings(
     open_place: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = await open_place("AVA", "BEN", *(f"AGENT{number}" for number in range(6)))
-    service = WorktreesService(place.store, place.registry, place.actions)
+    service = WorktreesService(place.store, place.registry, place.actions, place.policies)
     read = place.store.read
 
     async def landed() -> dict[str, str]:
@@ -182,9 +225,19 @@ def test_what_is_known_beside_a_branch_says_how_it_stands() -> None:
         (Priority("AVA", 0, 0.0), Priority("BEN", 0, 0.0)),
         {("AVA", "BEN"): Contact(Level.TRAFFIC, 0.5)},
     )
+    meets = Contact(Level.RESOLUTION, 0.9)
+    decided = Advisory(
+        "2", 0.0, (Priority("AVA", 0, 0.0, by="ann"), Priority("BEN", 0, 0.0)), {("AVA", "BEN"): meets}
+    )
     hit = {"agent": "CLEO", "path": "src/cart.py", "commit": "1" * 40, "did": "landed"}
     said = {
         "collides with BEN": stands(row, Beside((near,))),
+        "conflicts with main, collides with BEN": stands(row | {"merges": "conflicts"}, Beside((near,))),
+        # What a person decided: the one goes first, the other gives way.
+        "ready to land, before BEN": stands(row, Beside((decided,))),
+        "not merged yet, before BEN": stands(row, Beside((decided,), at_work={"AVA"})),
+        "collides with AVA: AVA goes first": stands(row | {"agent": "BEN"}, Beside((decided,))),
+        "ready, wants an approval": stands(row, Beside(asks={"AVA"})),
         "waits for an approval": stands(row, Beside(queued={"AVA": "waits for an approval"})),
         "would undo CLEO's landed lines in cart.py": stands(row | {"undoes": [hit]}, Beside()),
         "would bring back what CLEO took back in cart.py": stands(

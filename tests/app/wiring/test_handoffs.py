@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from relay.app.needs.work import handoff_needs
 from relay.app.wiring.handoffs.checks import HandoffChecks
 from relay.app.wiring.handoffs.orders import HandoffOrders
 from relay.app.wiring.handoffs.steps import HandoffSteps
@@ -178,6 +179,8 @@ async def test_receiver_keeps_work_that_has_not_landed(open_stage: Open) -> None
     assert (await stage.row()).state is State.ASKED
     assert "BEN has work of its own that has not landed: mine.txt." in (await stage.said())[-1]
     assert await stage.checked() == [], "no rule ran for a receiver that cannot take it"
+    (need,) = await stage.store.read(handoff_needs)
+    assert "mine.txt" in need.text and abs(need.at - stage.clock()) < 60
     assert (stage.at("BEN") / "mine.txt").read_text() == "of ben\n"
     with pytest.raises(Refusal, match="No rule of handoff h1 has failed"):
         await stage.answer(HandoffAnswer.SKIP, "why not")

@@ -17,6 +17,7 @@ from relay.airspace.worktrees.commit_message import (
 from relay.airspace.worktrees.lifecycle import (
     CHANGED,
     DISCARDED,
+    FORWARDED,
     MERGED,
     RESTORED,
     TAKEN_BACK,
@@ -96,13 +97,17 @@ async def test_it_is_of_the_time_and_the_hands_of_the_work(tmp_path: Path) -> No
         assert [each.message for each in (await room.summary("AVA", T0 + 1000, ["a.py"])).requests] == [7]
         await happens(MERGED, T0 + 30, "c2")
         assert await room.subjects(later) == {}
-        # What was taken back is.
+        # Forwarded, as at each beginning of a turn with nothing in the branch; and what was taken back is there.
+        await happens(FORWARDED, T0 + 35, "c2")
         await happens(TAKEN_BACK, T0 + 40, "c3", merge="c2")
         assert (await room.subjects(later))["AVA"].message == 7
         await happens(DISCARDED, T0 + 50, "c4")
         assert await room.subjects(later) == {}
         await happens(RESTORED, T0 + 60, "c5")
         assert (await room.subjects(later))["AVA"].message == 7
+        # Merged by hand: the room only finds the branch empty.
+        await happens(FORWARDED, T0 + 70, "c6")
+        assert await room.subjects(later) == {}
     finally:
         await store.close()
 

@@ -556,7 +556,15 @@ async def test_a_person_decides_by_a_button(room: MockRoom, open_page: OpenPage)
     first = {"name": "first", "agent": "CLAUDE", "label": "CLAUDE goes first"}
     offered = [one | {"command": f"/{one['name']} @{one['agent']}"} for one in (first, stop, update)]
     told = {"actions": offered[1:], "agents": ["CODEX"]} | {
-        "set_back": [{"agent": "CODEX", "branch": "main", "said": "conflicts with main", "paths": ["src/cart.py"], "lines": {}}]
+        "set_back": [
+            {
+                "agent": "CODEX",
+                "branch": "main",
+                "said": "conflicts with main",
+                "paths": ["src/cart.py"],
+                "lines": {},
+            }
+        ]
     }
     room.air.advise(room.air.advisories["adv-1"] | told)
     meta = {"advisory": "adv-1", "level": "resolution", "actions": offered}

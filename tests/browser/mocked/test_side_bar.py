@@ -70,6 +70,34 @@ async def test_four_agents_and_the_people_are_seen_whole_in_the_side_bar(
     await shot(page, "side-four-1400")
 
 
+async def test_a_room_that_has_just_started_is_said_to_look_still(
+    room: MockRoom, open_page: OpenPage
+) -> None:
+    """Not as if nothing had failed and nothing could land."""
+    room.agents = [new_agent(name) for name in ("AVA", "BEN")]
+    room.air.trees.append(new_worktree("AVA", merges="clean"))
+    room.air.surveyed = False
+    page = await open_page(size=(1400, 900))
+    ben, tab = page.get_by_test_id("agent-BEN"), page.get_by_test_id("tab-worktrees")
+    # What is known is said.
+    await expect(page.get_by_test_id("stands-AVA")).to_be_visible()
+    await expect(page.get_by_test_id("agent-AVA")).not_to_contain_text("looking…")
+    await expect(ben).to_contain_text("looking…")
+    await expect(tab.locator("em")).to_have_text("1")
+    high = await ben.evaluate("one => one.offsetHeight")
+    await page.set_viewport_size({"width": 390, "height": 844})
+    await expect(page.get_by_test_id("agent-chips")).to_contain_text("BEN looking…")
+    await page.set_viewport_size({"width": 1400, "height": 900})
+    # Without a word from the room, the page asks again.
+    room.air.surveyed = True
+    await expect(ben).not_to_contain_text("looking…")
+    assert await ben.evaluate("one => one.offsetHeight") == high
+    room.air.trees.clear()
+    room.air.surveyed = False
+    await page.reload()
+    await expect(tab.locator("em")).to_have_text("…")
+
+
 @pytest.mark.parametrize("many", [5, 10])
 async def test_agents_at_work_and_a_visitor_are_seen_from_the_first_screen(
     room: MockRoom, open_page: OpenPage, many: int

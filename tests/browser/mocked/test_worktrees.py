@@ -424,21 +424,22 @@ async def test_a_verdict_is_shown_as_one_of_the_files_that_were_tested(
     room.air.order = [
         {"agent": "CODEX", "first": "", "failed": "", "sets_back": []},
         {"agent": "CLAUDE", "first": "", "failed": "v7", "sets_back": []},
+        {"agent": "GEMINI", "first": "", "failed": "v8", "sets_back": []},
     ]
     await page.get_by_test_id("worktrees-again").click()
     await expect(page.get_by_test_id("merge-order")).to_contain_text(
-        "CODEX, CLAUDE (last: its tests failed, v7)"
+        "CODEX, last CLAUDE (its tests failed, v7), GEMINI (its tests failed, v8)."
     )
     undone = {"agent": "GEMINI", "path": "src/cart.py", "commit": "1" * 40}
     room.air.order[1] |= {"failed": "", "undoes": [undone]}
     await page.get_by_test_id("worktrees-again").click()
     await expect(page.get_by_test_id("merge-order")).to_contain_text(
-        "CODEX, CLAUDE (last: it would undo what GEMINI landed in src/cart.py)"
+        "CODEX, last CLAUDE (it would undo what GEMINI landed in src/cart.py), GEMINI (its"
     )
     room.air.order[1]["undoes"][0]["did"] = "took back"
     await page.get_by_test_id("worktrees-again").click()
     await expect(page.get_by_test_id("merge-order")).to_contain_text(
-        "CLAUDE (last: it would bring back what GEMINI took back in src/cart.py)"
+        "last CLAUDE (it would bring back what GEMINI took back in src/cart.py), GEMINI"
     )
     await row(page, "CLAUDE").get_by_test_id("merge").click()
     dialog = page.get_by_test_id("merge-dialog")

@@ -75,7 +75,8 @@ async def test_an_answer_is_a_persons_action(
     body = {"option": option, "name": "ann"}
     status, told, _ = await home.ask("POST", f"/api/permissions/{one.id}", json=body)
     assert (status, told) == (200, {"success": True, "reason": "done"})
-    assert counter.orders == [(Permit(one.id, place, allow), "ann")]
+    assert counter.orders == [(Permit(f"p{one.number}", place, allow), "ann")]
+    assert counter.orders[0][0].line() == f"/{'allow' if allow else 'deny'} p{one.number} {place}"
     counter.success = False
     _, told, _ = await home.ask("POST", f"/api/permissions/{one.id}", json=body)
     assert told == {"success": False, "reason": "done"}

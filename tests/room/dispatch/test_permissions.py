@@ -117,7 +117,12 @@ async def test_a_number_is_never_used_again(front: Front) -> None:
         front.desk = PermissionBroker(front.store, front.live)  # as after a restart
         asking = await front.begin()
         (one,) = front.desk.pending
-        assert one.number == 2 and "/allow p2" in (await front.said())[-1][0]
+        assert one.number == 2
+
+        async def told() -> bool:
+            return "/allow p2" in (await front.said())[-1][0]
+
+        await until(told)
         with pytest.raises(Refusal, match="no open permission request"):
             front.desk.find("p1")
         asking.cancel()

@@ -3,7 +3,7 @@
 import { instant, span } from "../text/format";
 import { ref } from "../text/reference";
 import type { Task } from "../coordination_types";
-import type { Job, JobState } from "../types";
+import type { Job, JobState, Need } from "../types";
 
 /** Seconds that one step of priority is worth (docs/coordination.md, "Work"). */
 const STEP_S = 900;
@@ -32,11 +32,14 @@ export function givenState(task: Task, jobs: ReadonlyMap<number, Job>): JobState
   return null;
 }
 
-/** What a card says under its title: short pieces, the ones that call for somebody marked. `given`: of `givenState`. */
-export function remarks(task: Task, all: readonly Task[], now: number, given: JobState | null = null): { text: string; tone: "" | "warn" | "bad"; tip?: string }[] {
+/** What the inbox says of a task that was answered; "" = it has nothing of it. */
+export const asks = (task: Task, needs: readonly Need[]): string => needs.flatMap((need) => need.tasks ?? []).find((one) => one.ref === ref("t", task.number))?.says ?? "";
+
+/** What a card says under its title: short pieces, the ones that call for somebody marked. `given`: of `givenState`; `says`: of `asks`. */
+export function remarks(task: Task, all: readonly Task[], now: number, given: JobState | null = null, says = ""): { text: string; tone: "" | "warn" | "bad"; tip?: string }[] {
   const said: ReturnType<typeof remarks> = [];
   if (task.landed) said.push({ text: `landed as ${task.landed.slice(0, 7)}`, tone: "", tip: "The main branch has what was changed for it." });
-  if (given === "done") said.push({ text: `${task.assignee} has answered: is it done?`, tone: "warn", tip: "An answer ends no task. Its agent does, or a person." });
+  if (given === "done") said.push({ text: says || `${task.assignee} has answered`, tone: "warn", tip: "An answer ends no task. Its agent does, or a person." });
   if (given === "pending") said.push({ text: `waits for ${task.assignee}`, tone: "" });
   // Who had it gave it up: why it is open again.
   if (task.status === "pending" && !task.badge && task.given?.length && task.note) said.push({ text: task.note, tone: "warn", tip: task.note });

@@ -1,5 +1,7 @@
 /** The shapes of verifications, approvals and the landing queue (docs/verification.md). What is null is not known. */
 
+import type { Standing, Worktree } from "../worktree_types";
+
 export type State = "queued" | "running" | "waiting" | "passed" | "failed" | "error" | "not_tested" | "cancelled";
 
 export type Outcome = "queued" | "running" | "waiting" | "passed" | "failed" | "timed_out" | "error" | "cancelled";
@@ -104,6 +106,8 @@ export interface Entry {
   task: string | null;
   /** Its merge on the main branch. */
   commit: string | null;
+  /** Of one that landed: who took its merge back. */
+  taken_back?: { by: string; at: string | null } | null;
   /** Of one that landed: did its test pass, and by what was it tested? */
   tested?: boolean;
   approved?: { reference: string; decided_by: string | null; policies: string[] }[];
@@ -140,6 +144,9 @@ export interface Planned {
   branch: string;
   merges: string | null;
   collides: { agent: string; paths: string[] }[];
+  undoes?: Worktree["undoes"];
+  /** How the branch stands: of several, those that are ready are chosen. */
+  stands?: Standing | null;
   files: string[];
   policies: string[];
   needs_approval: boolean;

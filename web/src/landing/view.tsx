@@ -7,10 +7,11 @@ import { approvals, landing, landingProblem, loadLanding, verificationOf, waitin
 import { roomNow } from "../state/locks";
 import { shell } from "../state/room";
 import { show, showApproval, showReview } from "../state/view";
+import { worktreeFor } from "../state/worktrees";
 import "../style/landing.css";
 import "../style/worktrees.css";
 import { ago, counted, full, instant, span } from "../text/format";
-import { attempt, Icon, tell, toast, Words } from "../ui/bits";
+import { attempt, Icon, Layer, tell, toast, Words } from "../ui/bits";
 import { Copyable } from "../ui/copyable";
 import { Who } from "../ui/proximity";
 import { MarkOf, StateWord } from "../ui/verified";
@@ -27,6 +28,8 @@ const STANDING: Readonly<Record<EntryState, Said>> = {
   put_out: { word: "did not land", sign: "✕", tone: "bad" },
   cancelled: { word: "taken out", sign: "–", tone: "none" },
 };
+const TAKEN_BACK: Said = { word: "taken back", sign: "–", tone: "none" };
+const standsAs = (entry: Entry): Said => (entry.taken_back ? TAKEN_BACK : STANDING[entry.state]);
 /** Ended entries that are shown at first. */
 const FEW = 8;
 
@@ -49,7 +52,7 @@ function Head({ entry, place, at }: { entry: Entry; place?: number; at: string |
     <header>
       {place !== undefined && <span class="land-place" aria-label={`Place ${place}`}>{place}</span>}
       <h3><Who name={entry.agent} /></h3>
-      <StateWord said={STANDING[entry.state]} />
+      <StateWord said={standsAs(entry)} />
       <span class="muted land-asked" data-tip={full(at)}>{ago(at, roomNow.value)}{entry.asker !== entry.agent && <>, asked by <Who name={entry.asker} /></>}</span>
     </header>
   );
@@ -108,6 +111,30 @@ function Together({ group, queue, place }: { group: Group; queue: readonly Entry
   );
 }
 
+function TakeBackDialog({ entry, onClose }: { entry: Entry; onClose: () => void }) {
+  const [busy, setBusy] = useState(false);
+  const takeBack = async (): Promise<void> => {
+    setBusy(true);
+    const went = await attempt(api.takeBack(entry.agent, entry.commit!).then((told) => toast(told.reason ?? "")));
+    await loadLanding();
+    setBusy(false);
+    if (went) onClose();
+  };
+  return (
+    <Layer label={`Take back what ${entry.agent} landed`} class="merge-dialog" onClose={onClose} testid="take-back-dialog">
+      <h2>Take back what {entry.agent} landed?</h2>
+      <ul class="plan">
+        <li>The main branch gets a commit without what <code>{entry.commit!.slice(0, 10)}</code> brought. What came after it stays; where that stands on it, nothing is taken back.</li>
+        <li><code>{entry.branch}</code> has the work again where {entry.agent} is idle and has no other work; else git keeps it, and the room says where.</li>
+      </ul>
+      <div class="dialog-act">
+        <button type="button" class="button" onClick={onClose}>Keep it</button>
+        <button type="button" class="button danger" disabled={busy} onClick={() => void takeBack()} data-testid="take-back-now">{busy ? "Taking back…" : "Take back"}</button>
+      </div>
+    </Layer>
+  );
+}
+
 function Landed({ entry }: { entry: Entry }) {
   const { by, beside } = testedBy(entry);
   return (
@@ -118,6 +145,7 @@ function Landed({ entry }: { entry: Entry }) {
       {!by.length && <span class="muted">: {entry.approved?.length ? "no policy runs a program for it" : "no policy was for it"}</span>}
       {entry.approved?.map((one) => <span key={one.reference}>; approved by {one.decided_by} ({one.reference}: {one.policies.join(", ")})</span>)}
       {beside.length > 0 && <span class="muted">; {beside.join(", ")}, which does not decide</span>}
+      {entry.taken_back && <span data-tip={full(entry.taken_back.at)} data-testid="entry-taken-back">; taken back by <Who name={entry.taken_back.by} /> {ago(entry.taken_back.at, roomNow.value)}</span>}
     </p>
   );
 }
@@ -125,7 +153,11 @@ function Landed({ entry }: { entry: Entry }) {
 /** `last`: the agent has no newer entry, so what can be done about it is done here. */
 function Ended({ entry, last }: { entry: Entry; last: boolean }) {
   const [busy, setBusy] = useState(false);
+  const [asking, setAsking] = useState(false);
+  const [looking, setLooking] = useState(false);
   const again = async (): Promise<void> => {
+    // What it undoes of others' work is said before.
+    if (worktreeFor(entry.agent)?.undoes?.length) return setLooking(true);
     setBusy(true);
     await tell(api.land([entry.agent]));
     await loadLanding();
@@ -133,7 +165,7 @@ function Ended({ entry, last }: { entry: Entry; last: boolean }) {
   };
   return (
     <li>
-      <article class={`land-card land-card-${entry.state}`} data-testid="ended-card" data-agent={entry.agent} data-state={entry.state} aria-label={`${entry.agent}: ${STANDING[entry.state].word}`}>
+      <article class={`land-card${entry.taken_back ? "" : ` land-card-${entry.state}`}`} data-testid="ended-card" data-agent={entry.agent} data-state={entry.state} aria-label={`${entry.agent}: ${standsAs(entry).word}`}>
         <Head entry={entry} at={entry.ended} />
         {entry.branch && <p class="land-what"><code>{entry.branch}</code></p>}
         {entry.state === "landed" && <Landed entry={entry} />}
@@ -141,7 +173,10 @@ function Ended({ entry, last }: { entry: Entry; last: boolean }) {
         {entry.output && <pre class="run-output" tabIndex={0} aria-label={`The lines that failed, of ${entry.agent}`} data-testid="entry-output">{entry.output}</pre>}
         <Acts entry={entry}>
           {entry.state !== "landed" && last && <button type="button" class="button small" disabled={busy} onClick={() => void again()} data-testid="land-again"><Icon name="retry" size={14} /> Land again</button>}
+          {entry.commit && !entry.taken_back && worktreeFor(entry.agent)?.own && !worktreeFor(entry.agent)?.member && <button type="button" class="button small" onClick={() => setAsking(true)} data-testid="take-back"><Icon name="undo" size={14} /> Take back…</button>}
         </Acts>
+        {asking && <TakeBackDialog entry={entry} onClose={() => setAsking(false)} />}
+        {looking && <LandDialog agents={[entry.agent]} onClose={() => setLooking(false)} />}
       </article>
     </li>
   );

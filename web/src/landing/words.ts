@@ -103,6 +103,9 @@ export function testedBy(entry: Pick<Entry, "tested" | "results">): { by: string
   };
 }
 
+/** What tests a branch that lands: policies, and the tests of merged trees. */
+export const testsOf = (policies: readonly string[]): string[] => policies.map((name) => (name === "merge.test" ? "the merge test" : name));
+
 /** What verifies in this room. */
 export function policiesSaid(landing: Pick<Landing, "policies" | "merge_test" | "trouble">): string {
   if (landing.trouble) return "no policy can be used";

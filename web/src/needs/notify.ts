@@ -7,9 +7,11 @@
 
 import { effect, signal } from "@preact/signals";
 import { needAt, needs } from "../state/needs";
+import { roomNow } from "../state/locks";
 import { memory } from "../state/prefs";
 import { loaded } from "../state/room";
 import { show } from "../state/view";
+import { instant } from "../text/format";
 import type { Need } from "../types";
 import { kindOf } from "./words";
 
@@ -77,22 +79,30 @@ export function notify(title: string, body: string, tag: string): boolean {
   }
 }
 
-/** The needs that were there at the last look; null = no look yet: what stands when the page opens is no news. */
-let known: ReadonlySet<string> | null = null;
+/** The needs that are there now, and what was there to be told at the last look, with each answer to a task; null = no look yet: what stands when the page opens is no news. */
+let known: ReadonlySet<string> = new Set(), told: ReadonlySet<string> | null = null;
+let again: ReturnType<typeof setTimeout> | undefined;
+const newsOf = (need: Need): string => need.news ?? need.id;
 
 async function news(all: readonly Need[]): Promise<void> {
-  const before = known;
+  const before = told;
   known = new Set(all.map((need) => need.id));
+  const waits = (need: Need): number => (instant(need.tell_at ?? null) ?? 0) - roomNow.peek();
+  const due = all.filter((need) => !before || waits(need) <= 0);
+  told = new Set([...[...(before ?? [])].filter((key) => key.startsWith("answered:")), ...due.map(newsOf)]);
+  clearTimeout(again);
+  const held = all.filter((need) => !due.includes(need)).map(waits);
+  if (held.length) again = setTimeout(() => void news(needs.peek()), Math.min(...held) + 1000);
   for (const [tag, notification] of shown) if (!known.has(tag) && tag !== TRIAL) notification.close();
   for (const [id, done] of mine) if (!known.has(id)) { mine.delete(id); done(); }
   if (!before || !document.hidden || !wanted.peek().size) return;
   look();
-  const fresh = all.filter((need) => !before.has(need.id) && wanted.peek().has(groupOf(need.kind)));
+  const fresh = due.filter((need) => !before.has(newsOf(need)) && wanted.peek().has(groupOf(need.kind)));
   if (standing.peek() !== "granted" || !fresh.length || (await somewhereSeen())) return;
   // Of one tag, two that come at the same time from two pages are shown both.
   for (const need of fresh)
     void navigator.locks.request(`relay-need ${need.id}`, { ifAvailable: true }, (lock) =>
-      lock && known?.has(need.id) && notify(`${kindOf(need).name}: ${need.about}`, need.text, need.id) ? new Promise<void>((done) => mine.set(need.id, done)) : undefined);
+      lock && known.has(need.id) && notify(`${kindOf(need).name}: ${need.about}`, need.text, need.id) ? new Promise<void>((done) => mine.set(need.id, done)) : undefined);
 }
 
 /** The needs that this page told of, and no other page of the browser tells of as long as they stand; each with what lets go of it. */

@@ -1,5 +1,5 @@
 /**
- * What needs a person, the newest first, each with its buttons.
+ * What needs a person, in the room's order, each with its buttons.
  *
  * Invariants: a button does what its command does. What is done leaves the list, as the room says, and not before. While the
  * pointer moves over the list or the focus is in it, no card moves by what others do: what is new waits behind a button (what
@@ -26,7 +26,7 @@ import { Who } from "../ui/proximity";
 import { actOn, takeBack } from "./acting";
 import { standing, wanted } from "./notify";
 import { NotifyDialog } from "./notify_dialog";
-import { kindOf, merged, opens, type Placed } from "./words";
+import { expires, kindOf, merged, opens, type Placed } from "./words";
 
 async function open(need: Need): Promise<void> {
   const at = need.ref!;
@@ -81,7 +81,7 @@ function onKey(event: KeyboardEvent): void {
   next.focus();
 }
 
-function Card({ need, gone, past, late, own }: Placed & { own: Set<string> }) {
+function Card({ need, gone, heir, past, late, own }: Placed & { own: Set<string> }) {
   const [busy, setBusy] = useState(false);
   const [asks, setAsks] = useState<NeedAction | null>(null);
   const [refused, setRefused] = useState("");
@@ -116,7 +116,7 @@ function Card({ need, gone, past, late, own }: Placed & { own: Set<string> }) {
         <header>
           <span class="need-kind"><Icon name={kind.icon} size={15} /> {kind.name}</span>
           <h3><About names={need.about} /></h3>
-          <span class="muted need-at" data-tip={full(need.at)}>{gone ? (own.has(need.id) ? "done" : "settled") : ago(need.at, roomNow.value)}</span>
+          <span class="muted need-at" data-tip={full(need.at)}>{gone ? (own.has(need.id) ? "done" : heir ? `now: ${kindOf(heir).name}` : "settled") : ago(need.at, roomNow.value)}</span>
         </header>
         <p class="need-text"><Words text={need.text} /></p>
         {refused && <p class="problem" role="alert"><Words text={refused} /></p>}
@@ -230,7 +230,7 @@ export default function NeedsView() {
   const told = wanted.value.size > 0 && standing.value === "granted";
   return (
     <section class="view needs-view" aria-label="Needs you" data-testid="needs-view">
-      <header class="view-head" {...over}><h2 tabIndex={-1}>Needs you</h2><span class="muted">{all.length ? `${counted(all.length, "thing")}, the newest first` : ""}</span>
+      <header class="view-head" {...over}><h2 tabIndex={-1}>Needs you</h2><span class="muted">{all.length ? `${counted(all.length, "thing")}, ${expires(all[0]!) ? "what expires soon first" : "the newest first"}` : ""}</span>
         <span class="offscreen" role="status">{fresh > 0 ? `${fresh} new in the inbox` : ""}</span>
         {fresh > 0 && <button type="button" class="button small primary needs-new" onClick={bring} data-tip="The list stands still while you are in it." data-testid="needs-new">{fresh} new</button>}
         <button type="button" class="button small notify-open" onClick={() => setAsksHow(true)} aria-haspopup="dialog" data-on={told} data-testid="notify-open"><Icon name="bell" size={14} /> {told ? "Notifications are on" : wanted.value.size ? "Notifications are refused" : "Notify me"}</button>

@@ -41,22 +41,23 @@ export function opens(need: Need): string {
   return words[need.kind] ?? "Show";
 }
 
-/** A need in the list; `gone`: it is settled, and keeps its place; `past`: its actions that are no more, and keep theirs; `late`: it expires, so it came while the list stands still, below it. */
+/** A need in the list; `gone`: it is settled, and keeps its place; `heir`: the need that stands for its task now; `past`: its actions that are no more, and keep theirs; `late`: it expires, so it came while the list stands still, below it. */
 export interface Placed {
   need: Need;
   gone: boolean;
+  heir?: Need;
   past?: ReadonlySet<string>;
   late?: boolean;
 }
 
 /** Is it decided without a person when its time is over? A spent budget is only free again then. */
-const expires = (need: Need): boolean => need.ends_at !== null && need.kind !== "budget";
+export const expires = (need: Need): boolean => need.ends_at !== null && need.kind !== "budget";
 
-/** The need as it is now, each button where it was: what a second click meets is what the first one met, or nothing. */
+/** The need as it is now, each button where it was: what a second click meets is what the first one met, or nothing. What is offered anew comes behind them only where none of them is left, since another row of buttons would move every card below. */
 function still({ need: old, late }: Placed, need: Need): Placed {
   const now = new Map(need.actions.map((action) => [action.name, action]));
   const past = new Set(old.actions.flatMap(({ name }) => (now.has(name) ? [] : [name])));
-  const added = need.actions.filter(({ name }) => !old.actions.some((action) => action.name === name));
+  const added = past.size === old.actions.length ? need.actions : [];
   return { need: { ...need, actions: [...old.actions.map((action) => now.get(action.name) ?? action), ...added] }, gone: false, past, ...(late && { late }) };
 }
 
@@ -71,7 +72,8 @@ export function merged(before: readonly Placed[], all: readonly Need[], held: "p
   const kept = before.flatMap((one): Placed[] => {
     const need = now.get(one.need.id);
     if (need) return [pointed ? still(one, need) : { need, gone: false, ...(one.late && { late: true }) }];
-    return own.has(one.need.id) && !pointed ? [] : [{ need: one.need, gone: true, ...(one.late && { late: true }) }];
+    const heir = one.need.kind === "answered" ? all.find((other) => other.tasks?.some(({ ref }) => ref === one.need.ref)) : undefined;
+    return own.has(one.need.id) && !pointed ? [] : [{ need: one.need, gone: true, ...(heir && { heir }), ...(one.late && { late: true }) }];
   });
   if (!held || !kept.some((one) => !one.gone || (pointed && own.has(one.need.id)))) return { shown: all.map((need) => ({ need, gone: false })), fresh: 0 };
   const there = new Set(kept.map((one) => one.need.id));

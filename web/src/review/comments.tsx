@@ -75,15 +75,25 @@ export function DraftCard({ draft, focus, onGrow }: { draft: Draft; focus: boole
   const [open, setOpen] = useState(focus || !saysSomething(draft));
   const field = useRef<HTMLTextAreaElement>(null);
   useEffect(() => { if (open && focus) field.current?.focus(); }, [open, focus]);
+  const lines = useRef<HTMLTextAreaElement>(null);
+  // Who opens the field goes on in it, and does not press the page's keys.
+  const [opened, setOpened] = useState(0);
+  useEffect(() => { if (opened) lines.current?.focus(); }, [opened]);
+  const suggest = (): void => {
+    const none = draft.suggestion === null;
+    putDraft({ ...draft, suggestion: none ? draft.lines.join("\n") : null });
+    if (none) setOpened(opened + 1);
+  };
   const done = (): void => (saysSomething(draft) ? setOpen(false) : dropDraft(draft.id));
   const keys = (event: KeyboardEvent): void => {
     if (event.key !== "Escape" && !(event.key === "Enter" && (event.ctrlKey || event.metaKey))) return;
     event.preventDefault();
     event.stopPropagation();
     // The field goes: the focus stays on its line, from where the keys lead on.
-    const plus = field.current?.closest(".rv-file")?.querySelector<HTMLElement>(`.rv-plus[data-side="${draft.side}"][data-line="${draft.last}"]`);
+    const file = field.current?.closest(".rv-file");
     done();
-    plus?.focus();
+    // Without its draft the line is drawn anew.
+    requestAnimationFrame(() => file?.querySelector<HTMLElement>(`.rv-plus[data-side="${draft.side}"][data-line="${draft.last}"]`)?.focus());
   };
   const name = `draft-${draft.id}`;
   return (
@@ -95,8 +105,8 @@ export function DraftCard({ draft, focus, onGrow }: { draft: Draft; focus: boole
         <>
           <label class="offscreen" for={name}>Comment on {span(draft)}</label>
           <textarea id={name} ref={field} rows={3} value={draft.text} placeholder="What should be different here?" onInput={(event) => putDraft({ ...draft, text: event.currentTarget.value })} onKeyDown={keys} data-testid="draft-text" />
-          {draft.side === "new" && <label class="rv-suggest"><input type="checkbox" checked={draft.suggestion !== null} onChange={(event) => putDraft({ ...draft, suggestion: event.currentTarget.checked ? draft.lines.join("\n") : null })} data-testid="suggest" /> Suggest other lines</label>}
-          {draft.suggestion !== null && <textarea class="rv-code" aria-label="The suggested lines" rows={Math.min(16, draft.suggestion.split("\n").length + 1)} value={draft.suggestion} onInput={(event) => putDraft({ ...draft, suggestion: event.currentTarget.value })} onKeyDown={keys} spellcheck={false} data-testid="suggestion" />}
+          {draft.side === "new" && <button type="button" class="link" aria-expanded={draft.suggestion !== null} onClick={suggest} data-testid="suggest">{draft.suggestion === null ? "Suggest other lines" : "Suggest nothing"}</button>}
+          {draft.suggestion !== null && <textarea class="rv-code" ref={lines} aria-label="The suggested lines" rows={Math.min(16, draft.suggestion.split("\n").length + 1)} value={draft.suggestion} onInput={(event) => putDraft({ ...draft, suggestion: event.currentTarget.value })} onKeyDown={keys} spellcheck={false} data-testid="suggestion" />}
         </>
       )}
       <p class="rv-acts">

@@ -286,7 +286,7 @@ export default function ReviewView() {
       {problem && <p class="problem rv-problem" role="alert"><Words text={problem} /></p>}
       {!agent && <div class="empty"><h2>Whose branch?</h2><p>{names.length ? "Choose an agent above." : "No agent has a worktree here."}</p></div>}
       {agent && !review && !problem && <p class="diff-note" role="status">Reading the branch…</p>}
-      {review && !review.files.length && (review.landed ? <Landed of={review.landed} acts={{ review, again: read }} /> : <div class="empty" data-testid="review-empty"><h2>{review.agent} has changed nothing</h2><p>Its branch is as the main branch was when it began.</p></div>)}
+      {review && !review.files.length && (review.landed ? <Landed of={review.landed} acts={{ review, again: read }} /> : <div class="empty" data-testid="review-empty"><h2>{review.agent}'s branch has no changes</h2><p>It has nothing that the main branch does not have.</p></div>)}
       {review && review.files.length > 0 && <Reader key={review.agent} review={review} again={read} change={setReview} />}
       {agent && (asking === "land" || asking === "squash") && <LandDialog agents={[agent]} squash={asking === "squash"} onClose={() => { setAsking(""); void read(); }} />}
       {tree && asking === "discard" && <DiscardDialog tree={tree} onClose={() => { setAsking(""); void read(); }} />}

@@ -18,12 +18,13 @@ for (const line of (memory.get("came") ?? "").split("\n")) {
 const places = computed(() => {
   for (const name of [...sessions.value.map((session) => session.agent_id), ...people.value]) if (!came.has(name)) came.set(name, null);
   const all = kept(shared(agents.value.map((agent) => agent.name)), came);
-  const before = [...came].join();
   for (const name of came.keys()) came.set(name, all.get(name.toUpperCase())!);
   const here = new Set(people.value);
   // Those who are here are kept in any case: agents of their own, with many names, come and go.
   const last = [...came].sort(([a], [b]) => Number(here.has(a)) - Number(here.has(b))).slice(-MOST_KEPT);
-  if (before !== [...came].join()) memory.set("came", last.map(([name, place]) => `${place} ${name}`).join("\n"));
+  // Also where only who is here has changed: sessions may be known before the people are.
+  const line = last.map(([name, place]) => `${place} ${name}`).join("\n");
+  if (line !== memory.get("came")) memory.set("came", line);
   return all;
 });
 

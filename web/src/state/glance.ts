@@ -7,7 +7,7 @@ import { entryOfAgent, mainFails, newest } from "./landing";
 import { needs } from "./needs";
 import { requestOf } from "./permissions";
 import { agents, entryNow, streams, tasks } from "./room";
-import { worktreeFor, worktrees } from "./worktrees";
+import { looking, worktreeFor, worktrees } from "./worktrees";
 import { ref } from "../text/reference";
 
 /** What somebody asked for, without the names that it begins with. */
@@ -22,9 +22,9 @@ export function toolOf(agent: Agent): string {
   return turn ? (streams.value.get(turn.job)?.tool || turn.tool) ?? "" : "";
 }
 
-/** The first open task that it has and was not yet asked about in its last turn; "": none. */
+/** The first open task that it has, was not yet asked about in its last turn, and of which nothing landed; "": none. */
 export function taskLine(agent: Agent): string {
-  const own = tasks.value.find((task) => task.assignee === agent.name && task.status !== "done" && (!agent.last || task.given?.at(-1)?.message !== agent.last.message_id));
+  const own = tasks.value.find((task) => task.assignee === agent.name && task.status !== "done" && !task.landed && (!agent.last || task.given?.at(-1)?.message !== agent.last.message_id));
   return own ? `Has ${ref("t", own.number)}: ${own.title}` : "";
 }
 
@@ -48,6 +48,9 @@ export function standing(name: string): Standing | null {
   // Who begins a turn, or is asked to land, is not ready any more: the room says that before the worktrees are read again.
   return told?.kind === "ready" && (entryOfAgent(name) || agents.value.some((agent) => agent.running && agent.name === name)) ? { ...told, kind: "changed", text: "not merged yet" } : told;
 }
+
+/** Is it not known yet how its branch stands? */
+export const unseen = (name: string): boolean => looking.value && !worktreeFor(name);
 
 const IN_TROUBLE: ReadonlySet<string | undefined> = new Set(["collides", "conflicts"]);
 

@@ -22,8 +22,8 @@ export interface Visitor {
 
 /** Milliseconds without a word after which that is said of a session. A call of a tool may take some minutes. */
 export const QUIET = 120_000;
-/** Milliseconds between two looks at when they were heard from, which nobody tells. */
-const LOOK = 15_000;
+/** Milliseconds between two looks at what they do and when they were heard from, which nobody tells. */
+const LOOK = 5_000;
 
 const heard = (session: Session): number => instant(session.heartbeat_at) ?? 0;
 const gone = (session: Session, at: number): boolean => !session.alive && (instant(session.ended_at) ?? 0) <= at - FAREWELL;

@@ -9,6 +9,8 @@ import { onLive } from "./live";
 import { agents, loaded, onEntries, onFrames } from "./room";
 
 export const worktrees = signal<Worktree[] | null>(null);
+/** The room has not looked at all of them since it started, or has not answered yet. */
+export const looking = signal(true);
 /** In which order to merge them, so that the fewest are set back. */
 export const order = signal<readonly MergeTurn[]>([]);
 export const worktreesProblem = signal("");
@@ -28,6 +30,7 @@ export async function loadWorktrees(): Promise<void> {
   try {
     const told = await api.worktrees();
     worktrees.value = told.worktrees;
+    if ((looking.value = told.surveyed === false)) soon();
     order.value = told.order ?? [];
     troubles.value = told.troubles ?? {};
     worktreesProblem.value = told.trouble ?? "";
@@ -35,6 +38,7 @@ export async function loadWorktrees(): Promise<void> {
     disk.value = told.disk ?? null;
   } catch (problem) {
     if (!(problem instanceof ApiError)) throw problem;
+    looking.value = false;
     worktreesProblem.value = [problem.message, problem.fix].filter(Boolean).join(" ");
   }
 }

@@ -44,12 +44,14 @@ export function beside(name: string, taken: ReadonlySet<number>): number {
 export function kept(own: ReadonlyMap<string, number>, came: ReadonlyMap<string, number | null>): ReadonlyMap<string, number> {
   const places = new Map(own);
   const agents = new Set(own.values());
-  let taken = new Set(agents);
+  // What an agent has is nobody else's, where there is any other.
+  const never = agents.size === COLOURS.length ? [] : agents;
+  let taken = new Set(never);
   for (const [name, had] of came) {
     const key = name.toUpperCase();
     if (places.has(key)) continue;
     const stays = had !== null && (agents.size === COLOURS.length || !agents.has(had));
-    if (taken.size === COLOURS.length) taken = new Set();
+    if (taken.size === COLOURS.length) taken = new Set(never);
     const place = stays ? had : beside(key, taken);
     taken.add(place);
     places.set(key, place);

@@ -6,7 +6,7 @@ import { agents, dispatcher, now } from "../state/room";
 import { agentPanel, show } from "../state/view";
 import { asksYou, instant, lasting, moment } from "../text/format";
 import type { Agent, DispatcherState } from "../types";
-import { aboutOf, readyToLand, standing, taskLine, urgency } from "../state/glance";
+import { aboutOf, readyToLand, standing, taskLine, unseen, urgency } from "../state/glance";
 import { hued } from "./bits";
 import { BranchWays, Cost, Doing, NeedsMark } from "./doing";
 
@@ -64,6 +64,7 @@ export function Dot({ state }: { state: Health }) {
 /** How it is, on the first line. Of many, what a ready one's branch is about, where the second line says how that stands. */
 function FirstLine({ agent, state, many }: { agent: Agent; state: Health; many: boolean }) {
   if (state !== "ready") return <span class="agent-line">{healthLine(agent, now.value, true)}</span>;
+  if (unseen(agent.name)) return <span class="agent-line">looking…</span>;
   const about = many && aboutOf(agent.name);
   if (about) return <span class="agent-line agent-task" data-testid={`about-${agent.name}`}>{about.text}</span>;
   return <span class="agent-line">{agent.member ? `at ${agent.member}` : (agent.model ?? (agent.kind === "steward" ? "steward" : ""))}</span>;

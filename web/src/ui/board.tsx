@@ -7,12 +7,13 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ApiError } from "../api";
 import { api } from "../api_views";
 import { FilterBar, SelectedBar } from "../board/bar";
-import { BADGES, givenState, ordered, remarks } from "../board/cards";
+import { asks, BADGES, givenState, ordered, remarks } from "../board/cards";
 import { inTurn, toSome, undo } from "../board/doing";
 import { filter, filtered, select, selected, selectOnly, shown as inFilter } from "../board/filter";
 import { ALL, fits } from "../board/fits";
 import { roomNow } from "../state/locks";
 import { reading } from "../state/reading";
+import { needs } from "../state/needs";
 import { boardRead, jobs, now, readBoard, tasks } from "../state/room";
 import { giveOpen, phone, taskFocus, taskOpen } from "../state/view";
 import { ago, counted } from "../text/format";
@@ -87,7 +88,7 @@ function Card({ task }: { task: Task }) {
       taskFocus.value = null;
     }
   }, [taskFocus.value]);
-  const said = remarks(task, tasks.value, roomNow.value, givenState(task, jobs.value));
+  const said = remarks(task, tasks.value, roomNow.value, givenState(task, jobs.value), asks(task, needs.value));
   const chosen = selected.value.includes(task.number);
   const waits = status !== "done" && task.badge !== "blocked" && !task.assignee;
   // In a moment: the focus also leaves a card that is drawn anew, and is in the new one then.

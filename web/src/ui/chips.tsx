@@ -1,7 +1,7 @@
 /** The agents over the views of a phone. */
 
 import "../style/chips.css";
-import { standing, taskLine, turnAsked, urgency } from "../state/glance";
+import { aboutOf, standing, taskLine, turnAsked, unseen, urgency } from "../state/glance";
 import { now, workers } from "../state/room";
 import { agentPanel } from "../state/view";
 import { counted } from "../text/format";
@@ -18,7 +18,7 @@ export default function AgentChips() {
       {[...workers.value].sort((a, b) => urgency(a) - urgency(b)).map((agent) => {
         const state = health(agent, now.value);
         const stands = standing(agent.name);
-        const line = state === "ready" ? stands?.text ?? "ready" : healthLine(agent, now.value, true);
+        const line = state === "ready" ? stands?.text ?? (unseen(agent.name) ? "looking…" : "ready") : healthLine(agent, now.value, true);
         return (
           <button key={agent.name} type="button" class={`chip agent-${state}`} style={hued(agent.name)} onClick={() => (agentPanel.value = agent.name)}>
             <span class="chip-first">
@@ -28,7 +28,7 @@ export default function AgentChips() {
               <span class={`chip-line ${state === "ready" && stands ? `stands-${stands.kind}` : ""}`}>{line}</span>
             </span>
             {agent.running?.asked && !agent.away && <span class="chip-doing">{turnAsked(agent.running.message_id, agent.running.asked)}</span>}
-            {!agent.running && (taskLine(agent) ? <span class="chip-doing">{taskLine(agent)}</span> : <Last agent={agent} />)}
+            {!agent.running && (!aboutOf(agent.name) && taskLine(agent) ? <span class="chip-doing">{taskLine(agent)}</span> : <Last agent={agent} />)}
             {agent.running && (stands?.kind === "collides" || stands?.kind === "conflicts") && <span class={`chip-doing stands-${stands.kind}`}>{stands.text}</span>}
             {agent.queued > 0 && <span class="offscreen">, {counted(agent.queued, "message")} queued</span>}
           </button>

@@ -8,10 +8,10 @@ import "../style/proximity.css";
 import { tell } from "./bits";
 
 const ANSWERS: Readonly<Record<HandoffAnswer, { name: string; tip: string; ask?: string }>> = {
-  retry: { name: "Retry", tip: "One attempt more, or what was in the way once more" },
-  skip: { name: "Skip…", tip: "Hand it on though it did not pass; the reason is recorded", ask: "Why it is handed on all the same" },
-  branch: { name: "Branch…", tip: "One attempt more, on a new branch", ask: "Name of the new branch" },
-  escalate: { name: "End", tip: "End it, and its pipeline: people go on" },
+  retry: { name: "Try again", tip: "One attempt more, or what was in the way once more" },
+  skip: { name: "Hand on anyway…", tip: "Hand it on though it did not pass; the reason is recorded", ask: "Why it is handed on all the same" },
+  branch: { name: "On a branch…", tip: "One attempt more, on a new branch", ask: "Name of the new branch" },
+  escalate: { name: "End it here", tip: "End it, and its pipeline: people go on" },
 };
 
 export function HandoffAnswers({ number }: { number: number }) {
@@ -36,7 +36,7 @@ export function HandoffAnswers({ number }: { number: number }) {
       {asking && question && (
         <form key={asking} class="choices-ask" onSubmit={(event) => { event.preventDefault(); void say(asking, (new FormData(event.currentTarget).get("value") as string).trim()); }}>
           <input name="value" required pattern=".*\S.*" autofocus maxLength={asking === "branch" ? 200 : 500} aria-label={question} placeholder={question} data-testid="handoff-value" />
-          <button type="submit" class="button small primary" disabled={busy} data-testid="handoff-send">{asking === "skip" ? "Skip" : "Try on it"}</button>
+          <button type="submit" class="button small primary" disabled={busy} data-testid="handoff-send">{asking === "skip" ? "Hand on anyway" : "Try on it"}</button>
         </form>
       )}
     </div>

@@ -207,6 +207,7 @@ function useKeys(): void {
         g: () => (afterG = Date.now()),
         t: nextTheme,
         "?": () => (overlay.value = "help"),
+        u: () => [...document.querySelectorAll(".toast")].at(-1)?.querySelector("button")?.focus(),
         j: () => step(1),
         k: () => step(-1),
         r: () => {
@@ -226,7 +227,7 @@ function useKeys(): void {
       }
     };
     document.addEventListener("keydown", onKey);
-    document.addEventListener("keydown", () => void import("./keep_focus"), { once: true });
+    document.addEventListener("keydown", () => void import("./keep_focus").catch(() => undefined), { once: true });
     return () => document.removeEventListener("keydown", onKey);
   }, []);
 }

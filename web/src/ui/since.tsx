@@ -38,7 +38,7 @@ export function SinceBox({ after, away }: { after: number; away: number }) {
   return (
     <section class="since" aria-label="Since you left" data-testid="since">
       <details onToggle={(event) => setOpened(event.currentTarget.open)}>
-        <summary><b>Since you left,</b> {away < HOUR ? `${Math.round(away / 60_000)} min` : span(away)}: {came.line}</summary>
+        <summary><span><b>Since you left,</b> {away < HOUR ? `${Math.round(away / 60_000)} min` : span(away)}: {came.line}</span></summary>
         <ul>
           {came.lines.map((one) => (
             <li key={`${one.number}${one.text}`}>

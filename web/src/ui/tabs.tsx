@@ -10,7 +10,7 @@ import { locks } from "../state/locks";
 import { needs } from "../state/needs";
 import { unread } from "../state/unread";
 import { visitors } from "../state/visitors";
-import { worktrees } from "../state/worktrees";
+import { looking, worktrees } from "../state/worktrees";
 import { show, view, type View } from "../state/view";
 import { Icon, type IconName } from "./bits";
 
@@ -101,7 +101,7 @@ export function TabLink({ tab, onGo }: { tab: Tab; onGo?: () => void }) {
     >
       <Icon name={tab.icon} size={18} />
       <span>{tab.name}</span>
-      {n > 0 && <em class={alarms(tab.view) ? "alarm" : ""}>{n}</em>}
+      {n > 0 ? <em class={alarms(tab.view) ? "alarm" : ""}>{n}</em> : tab.view === "worktrees" && looking.value && <em>…</em>}
       <kbd>{tab.keys}</kbd>
     </a>
   );

@@ -8,9 +8,10 @@ import { inTurn } from "../board/doing";
 import { Editable } from "../board/editable";
 import { Give } from "../board/give";
 import { Work } from "../board/work";
-import { BADGES, blockedBy, givenState, remarks } from "../board/cards";
+import { asks, BADGES, blockedBy, givenState, remarks } from "../board/cards";
 import { roomNow } from "../state/locks";
 import { put } from "../state/landing";
+import { needs } from "../state/needs";
 import { jobs, readBoard, tasks } from "../state/room";
 import { follow, giveOpen, taskOpen } from "../state/view";
 import "../style/board.css";
@@ -169,7 +170,7 @@ export default function TaskPanel() {
   }, [whole]);
   const close = (): void => { taskOpen.value = null; };
   // What went wrong stands below, whole.
-  const said = task ? remarks(task, tasks.value, roomNow.value, givenState(task, jobs.value)).filter((remark) => remark.tone !== "bad") : [];
+  const said = task ? remarks(task, tasks.value, roomNow.value, givenState(task, jobs.value), asks(task, needs.value)).filter((remark) => remark.tone !== "bad") : [];
   const reopen = async (): Promise<void> => {
     if (number !== null && (await attempt(api.setTask(number, { status: "pending" })))) toast(`${ref("t", number)} is pending again: a new attempt.`);
   };

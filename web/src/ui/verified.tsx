@@ -60,13 +60,15 @@ export function AgentMark({ name }: { name: string }) {
   return one ? <VerificationMark of={one} /> : null;
 }
 
-type Marked = Pick<Task, "id" | "status" | "assignee" | "landed">;
+type Marked = Pick<Task, "id" | "status" | "assignee" | "given" | "landed" | "in_branch">;
 
-/** Of a task: while an agent has it and it has not landed, that of the agent's work as it stands, as in Worktrees, unless
- *  the agent worked on another task then; else the newest of the task. */
+/** Of a task: while an agent has it, or its work is in that agent's branch and has not landed, that of the branch as it stands, as
+ *  in Worktrees, unless the agent worked on another task then; else the newest of the task. The room has the same rule
+ *  (`verdict`, relay/app/tasks/card.py). */
 function taskVerdict(task: Marked): Parameters<typeof VerificationMark>[0]["of"] | null {
   const own = newest.value.tasks.get(task.id) ?? null;
-  const tree = task.status === "in_progress" && !task.landed && task.assignee ? worktreeFor(task.assignee) : undefined;
+  const agent = task.status === "in_progress" ? task.assignee : task.in_branch ? task.given?.at(-1)?.agent : null;
+  const tree = agent && !task.landed ? worktreeFor(agent) : undefined;
   if (!tree) return own;
   // Nothing of it is to land: no verdict speaks of that.
   if (!tree.files) return null;
@@ -78,7 +80,7 @@ function taskVerdict(task: Marked): Parameters<typeof VerificationMark>[0]["of"]
 
 export function TaskMark({ task }: { task: Marked }) {
   const one = taskVerdict(task);
-  const lost = one?.state === "failed" && task.status === "done" && !task.landed;
+  const lost = one?.state === "failed" && one.present !== false && task.status === "done" && !task.landed;
   return one ? <>{lost && <span class="remark remark-bad">done, not landed, tests failed</span>}<VerificationMark of={one} /></> : null;
 }
 

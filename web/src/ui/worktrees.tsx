@@ -9,7 +9,7 @@ import { mergeOf, show, showAirspace, showReview, worktreeOf } from "../state/vi
 import { fewPaths, mergeWords, place, plan } from "../state/merging";
 import { entryOfAgent, landing, landingRequired } from "../state/landing";
 import { disk, loadWorktrees, order, troubles, worktrees, worktreesProblem } from "../state/worktrees";
-import type { Worktree, WorktreeDiff } from "../worktree_types";
+import type { MergeTurn, Worktree, WorktreeDiff } from "../worktree_types";
 import "../style/worktrees.css";
 import { LandDialog } from "../landing/land_dialog";
 import { testsAnything } from "../landing/words";
@@ -36,6 +36,9 @@ function Undoes({ hit }: { hit: NonNullable<Worktree["undoes"]>[number] }) {
   const back = hit.did === "took back";
   return <>would {back ? "bring back" : "undo"} what <Who name={hit.agent} /> {back ? "took back" : "landed"} in {fewPaths([hit.path])}</>;
 }
+
+/** Is it better merged after the others? */
+const broken = (turn: MergeTurn): boolean => Boolean(turn.failed || turn.undoes?.length);
 
 function Merges({ tree }: { tree: Worktree }) {
   const told = tree.merges ?? "unknown";
@@ -236,6 +239,8 @@ export default function WorktreesView() {
   const shown = list?.find((w) => w.agent === worktreeOf.value);
   const asked = list?.find((w) => w.agent === mergeOf.value);
   const unwanted = list?.find((w) => w.agent === discarding);
+  // Who comes last for what its branch is, and not for whom it sets back: from here on there is nobody else.
+  const endsAt = order.value.map(broken).lastIndexOf(false) + 1;
   return (
     <section class="view worktrees-view" aria-label="Worktrees">
       <header class="view-head">
@@ -253,8 +258,8 @@ export default function WorktreesView() {
       )}
       <Full />
       {landingRequired.value && list && list.length > 0 && <p class="merge-order" data-testid="landing-required">{byQueue()} <button type="button" class="link" onClick={() => show("landing")}>Change that</button></p>}
-      {order.value.length > 1 && order.value.some((turn) => turn.sets_back.length || turn.failed || turn.undoes?.length) && (
-        <p class="merge-order" data-testid="merge-order">Merge in this order, so that the fewest are set back: {order.value.map((turn, i) => <span key={turn.agent}>{i > 0 && ", "}<Who name={turn.agent} />{turn.first && ` (after it has merged ${list?.[0] ? main(list[0]) : "main"})`}{turn.failed && ` (last: its tests failed, ${turn.failed})`}{turn.undoes?.[0] && <> (last: it <Undoes hit={turn.undoes[0]} />)</>}</span>)}.</p>
+      {order.value.length > 1 && order.value.some((turn) => turn.sets_back.length || broken(turn)) && (
+        <p class="merge-order" data-testid="merge-order">Merge in this order, so that the fewest are set back: {order.value.map((turn, i) => <span key={turn.agent}>{i > 0 && ", "}{i > 0 && i === endsAt && "last "}<Who name={turn.agent} />{turn.first && ` (after it has merged ${list?.[0] ? main(list[0]) : "main"})`}{broken(turn) && <> ({turn.failed && `its tests failed, ${turn.failed}`}{turn.failed && turn.undoes?.[0] && "; "}{turn.undoes?.[0] && <>it <Undoes hit={turn.undoes[0]} /></>})</>}</span>)}.</p>
       )}
       {Object.entries(troubles.value).map(([agent, words]) => <p key={agent} class="notice notice-warn" data-testid="trouble"><Who name={agent} /> <Words text={words} /></p>)}
       {shown && !shown.member && <Diff tree={shown} />}

@@ -43,13 +43,13 @@ async def undone(
     git: Git, agent: str, base: str, tree: str, records: Sequence[Record]
 ) -> list[Mapping[str, str]]:
     """`{agent, path, commit, did}` for each file in which the work of `agent` undoes what another brought to the main
-    branch; the newest commit first. `did`: `landed`, or `took back`. `records`: what the `tree` of the work changes
-    against `base`, its commit of the main branch. Raises GitError."""
+    branch, with the newest such commit. `did`: `landed`, or `took back`. `records`: what the `tree` of the work
+    changes against `base`, its commit of the main branch. Raises GitError."""
     mine = {name_of(record.path): record for record in records}
     if not mine or len(mine) > MOST_FILES:
         return []
     asked = ("log", "--first-parent", f"--max-count={MOST_COMMITS}", "--format=%x01%H%x00%P%x00%an%x00%b")
-    found = list[Mapping[str, str]]()
+    found = dict[tuple[str, str, str], Mapping[str, str]]()
     for entry in (await git.line(*asked, base, "--", *mine)).split("\x01")[1:]:
         commit, parents, who, body = entry.split("\0", 3)
         if who == agent or not parents:
@@ -59,8 +59,10 @@ async def undone(
         if likely := await _likely(git, both):
             for path in sorted(likely & await _taken_out(git, base, tree, commit)):
                 did = "took back" if body.startswith(TAKES_BACK) else "landed"
-                found.append({"agent": who, "path": path, "commit": commit, "did": did})
-    return found
+                said = (who, path, did)
+                # What landed, was taken back and landed again is one thing that is undone.
+                found.setdefault(said, {"agent": who, "path": path, "commit": commit, "did": did})
+    return [*found.values()]
 
 
 async def warnings_of(room: WorktreeRoom, git: Git, main: str, side: MergeSource) -> tuple[str, ...]:

@@ -56,6 +56,12 @@ def warned(warnings: Sequence[str]) -> str:
     return f"git merged it without a conflict, and yet look at {some([flat(each) for each in warnings])}."
 
 
+def would_undo(hit: Mapping[str, str]) -> str:
+    """What a merge of a branch would undo of others' work. `hit`: as of `merging.undone`."""
+    verb = "bring back" if hit["did"] == "took back" else "undo"
+    return f"would {verb} what {flat(hit['agent'])} {hit['did']} in {flat(hit['path'])}"
+
+
 def undoes(hit: Mapping[str, str]) -> str:
     """What a branch undoes of others' work, with its path: a warning. `hit`: as of `merging.undone`."""
     verb = "brings back" if hit["did"] == "took back" else "undoes"

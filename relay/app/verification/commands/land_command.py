@@ -12,12 +12,13 @@ import asyncio
 import json
 import tempfile
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 from relay.access.git_person import git_person
+from relay.airspace.worktrees.merging.takebacks import TakenBack, taken_back
 from relay.app.runtime import instance
 from relay.app.runtime.daemon_requests import agents_key, asked
 from relay.base.durations import since
@@ -70,6 +71,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("agents", nargs="*", metavar="AGENT", help="whose branches")
     parser.add_argument("--all", action="store_true", help="those of all agents that have work")
     parser.add_argument("--squash", action="store_true", help="each as one commit, without a merge commit")
+    parser.add_argument(
+        "--anyway",
+        action="store_true",
+        help="although one undoes what another landed, or brings back what somebody took back",
+    )
     parser.add_argument("--dry-run", action="store_true", help="say what would land, and land nothing")
     parser.add_argument("--cancel", action="store_true", help="take the AGENT's branch out of the queue")
     parser.add_argument(
@@ -99,6 +105,7 @@ def _require(settings: Settings, args: argparse.Namespace) -> int:
 
 async def _run(settings: Settings, args: argparse.Namespace) -> int:
     from relay.app.wiring.schema import SCHEMAS
+    from relay.faces.landing import check_undone
     from relay.store.open import opened_store
 
     async with opened_store(settings, SCHEMAS) as store:
@@ -111,6 +118,8 @@ async def _run(settings: Settings, args: argparse.Namespace) -> int:
             by = args.name or git_person(settings.repo, settings.agent_names)
             if args.cancel:
                 return await _cancel(store, agents[0], by, args)
+            if not args.anyway:
+                await check_undone(parts.registry, agents)
             asked = await store.write(lambda tx: _ask(tx, agents, by, args.squash), durable=True)
             try:
                 runs_here = instance.running(settings) is None and not await _others_run(store)
@@ -260,11 +269,13 @@ async def _watch(store: Store, numbers: Sequence[int], *, quiet: bool) -> None:
         await asyncio.sleep(LOOK_S)
 
 
-def result_of(entries: Sequence[Entry]) -> dict[str, Any]:
-    """As of INTERFACES.md: `{landed, put_out, waiting}`."""
+def result_of(entries: Sequence[Entry], back: Mapping[str, TakenBack] | None = None) -> dict[str, Any]:
+    """As of INTERFACES.md: `{landed, put_out, waiting}`. `back`: of the merges that were taken back, by whom; these
+    say so beside, as `taken_back: {by, at}`."""
+    gone = {commit: {"taken_back": merge.as_json()} for commit, merge in (back or {}).items()}
     return {
         "landed": [
-            {"agent": entry.agent, "commit": entry.landed_as}
+            {"agent": entry.agent, "commit": entry.landed_as} | gone.get(entry.landed_as or "", {})
             for entry in entries
             if entry.state is EntryState.LANDED
         ],
@@ -277,12 +288,13 @@ def result_of(entries: Sequence[Entry]) -> dict[str, Any]:
     }
 
 
-def _line(entry: Entry, now: float | None = None) -> str:
-    """`now`: say how long ago it ended."""
+def _line(entry: Entry, now: float | None = None, back: TakenBack | None = None) -> str:
+    """`now`: say how long ago it ended; `back`: by whom its merge was taken back."""
     ago = "" if now is None or entry.ended is None else f", {since(entry.ended, now)}"
     match entry.state:
         case EntryState.LANDED:
-            return f"{entry.agent}: landed as {(entry.landed_as or '')[:9]}{ago}"
+            gone = "" if now is None or back is None else f"; {back.words(now)}"
+            return f"{entry.agent}: landed as {(entry.landed_as or '')[:9]}{ago}{gone}"
         case EntryState.PUT_OUT:
             return safe(f"{entry.agent}: did not land{ago}. {entry.reason}")
         case EntryState.CANCELLED:
@@ -304,13 +316,16 @@ def _said(entries: Sequence[Entry]) -> str:
 async def _show(store: Store, args: argparse.Namespace) -> int:
     open_ = await store.read(journal.open_entries)
     ended = await store.read(lambda tx: journal.newest_ended(tx, 10))
+    back = await store.read(lambda tx: taken_back(tx, [entry.landed_as for entry in ended]))
     if args.json:
-        print(json.dumps(result_of([*open_, *ended])))
+        print(json.dumps(result_of([*open_, *ended], back)))
     elif not open_ and not ended:
         print(f"Nothing is in the landing queue. {command('land AGENT')} puts a branch into it.")
     else:
         now = await store.read(lambda tx: tx.now())
-        print("\n".join(indented(_line(entry, now)) for entry in (*open_, *ended)))
+        print(
+            "\n".join(indented(_line(each, now, back.get(each.landed_as or ""))) for each in (*open_, *ended))
+        )
     return 0
 
 

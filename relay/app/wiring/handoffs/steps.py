@@ -120,7 +120,7 @@ class HandoffSteps:
             row = await journal.load(tx, handoff.number)
             if row.state is handoff.state:
                 await journal.save(tx, replace(row, state=State.ASKED))
-                await self._say(tx, row, wording.stuck(row, why))
+                await self._say(tx, row, wording.stuck(row, why), why=why)
 
         await self._store.write(work)
 
@@ -378,8 +378,11 @@ class HandoffSteps:
         )
         return spoken.id
 
-    async def _say(self, tx: Tx, handoff: Handoff, text: str, event: Event | None = None) -> None:
-        meta = {"notice": "handoff", "handoff": handoff.number}
+    async def _say(
+        self, tx: Tx, handoff: Handoff, text: str, event: Event | None = None, *, why: str = ""
+    ) -> None:
+        """`why`: what is in the way, where it cannot go on; the inbox tells it."""
+        meta = {"notice": "handoff", "handoff": handoff.number, **({"why": why} if why else {})}
         await ledger.say(
             tx, text, now=self._clock(), parents=[event.id] if event is not None else [], meta=meta
         )

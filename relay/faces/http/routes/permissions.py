@@ -10,7 +10,7 @@ from aiohttp import web
 from relay.faces.http.requests.errors import answer
 from relay.faces.http.requests.parsing import Query, bad
 from relay.faces.http.requests.reader import RequestReader
-from relay.model import Fault, Refusal
+from relay.model import Fault, Refusal, references
 from relay.model.actions import Permit
 from relay.room.dispatch.permissions import PermissionBroker
 from relay.room.person_actions import PersonActions
@@ -48,7 +48,8 @@ class PermissionRoutes:
         for place, option in enumerate(pending.options, 1):
             if option.id == wanted:
                 # By its place: an option's id is the agent's own text, and the room shows the action.
-                action = Permit(pending.id, str(place), allow=option.kind.startswith("allow"))
+                asked = references.request(pending.number)
+                action = Permit(asked, str(place), allow=option.kind.startswith("allow"))
                 return answer((await self._actions.act(action, by=by)).as_json())
         known = ", ".join(option.id for option in pending.options)
         raise bad(f"option is {wanted[:40]!r}.", f"One of: {known}.")

@@ -13,6 +13,7 @@ from relay.model import Caller
 
 class Land(Request):
     agent: Annotated[Name, Field(max_length=64)] | None = Field(None, description="for people: whose branch")
+    anyway: bool = Field(False, description="it lands although it undoes what another landed or took back")
 
 
 class LandAnswer(Answer):
@@ -28,4 +29,4 @@ async def land(services: Services, caller: Caller, request: Land) -> dict[str, A
     The queue tests it with what lands before it, once your turn has ended. If it does not land you are told why.
     """
     await services.sessions.touch(caller)
-    return await services.landings.ask(caller, request.agent)
+    return await services.landings.ask(caller, request.agent, anyway=request.anyway)

@@ -15,23 +15,24 @@ from relay.room.parsing.arguments import MAX_REASON, Command, WrongArguments, ag
 
 def land(rest: str, agents: Sequence[str]) -> Action:
     """Raises WrongArguments."""
-    first, _, more = " ".join(rest.split()).partition(" ")
-    if not first:
+    if not rest.strip():
         return actions.ShowLanding()
     known = {name.casefold() for name in agents}
-    words = rest.split()
-    squash = len(words) > 1 and words[-1].lower() == "squash" and "squash" not in known
-    if squash:
-        rest = " ".join(words[:-1])
-        first, _, more = rest.partition(" ")
+    words, how = rest.split(), set[str]()
+    while len(words) > 1 and (last := words[-1].lower()) in ("squash", "anyway") and last not in known:
+        how.add(last)
+        words.pop()
+    rest = " ".join(words)
+    first, _, more = rest.partition(" ")
+    squash, anyway = "squash" in how, "anyway" in how
     if first.lower() in ("all", "@all") and not more:
-        return actions.Land(every=True, squash=squash)
+        return actions.Land(every=True, squash=squash, anyway=anyway)
     if first.lower() == "cancel" and more:
         chosen = agents_of(more, agents)
         if len(chosen) != 1:
             raise WrongArguments("Say whose branch to take out of the queue, one at a time.")
         return actions.TakeFromQueue(chosen[0])
-    return actions.Land(agents_of(rest, agents), squash=squash)
+    return actions.Land(agents_of(rest, agents), squash=squash, anyway=anyway)
 
 
 def landing(rest: str, _agents: Sequence[str]) -> Action:
@@ -74,8 +75,9 @@ def reject(rest: str, _agents: Sequence[str]) -> Action:
 
 COMMANDS = (
     Command(
-        "/land [@AGENT... | all | cancel @AGENT]",
-        "land agents' branches on the main branch by the queue, which tests them together; alone it shows the queue",
+        "/land [@AGENT... | all | cancel @AGENT] [anyway]",
+        "land agents' branches on the main branch by the queue, which tests them together; alone it shows the queue; "
+        "`anyway`: although one undoes what another landed, or brings back what somebody took back",
         "/land @CODEX",
         land,
     ),

@@ -50,13 +50,14 @@ class LandingRoutes:
         return answer(await self._view.diff(int(request.match_info["number"])))
 
     async def land(self, request: web.Request) -> web.Response:
-        """`{name?, agents?: [...], all?: true, method?: merge | squash}` -> `{success, reason}`."""
-        body = await self._reader.body(request, "agents", "all", "method")
+        """`{name?, agents?: [...], all?: true, method?: merge | squash, anyway?}` -> `{success, reason}`."""
+        body = await self._reader.body(request, "agents", "all", "method", "anyway")
         every = "all" in body and body.flag("all")
         agents = tuple(body.names("agents")) if body.values.get("agents") else ()
         if every == bool(agents):
             raise bad("Say whose branches land.", "Send agents: [...], or all: true.")
-        return await self._order(request, body, Land(agents, every, is_squash(body.maybe_text("method"))))
+        squash, anyway = is_squash(body.maybe_text("method")), "anyway" in body and body.flag("anyway")
+        return await self._order(request, body, Land(agents, every, squash, anyway))
 
     async def cancel(self, request: web.Request) -> web.Response:
         body = await self._reader.body(request, optional=True)
