@@ -238,11 +238,17 @@ class Reader:
                 if event.type in TASK_EVENTS
                 for task in event.outputs["tasks"]
             ]
-            # A merge and a takeback change what a card says of the work that was done for it.
+            # A merge and a takeback change what a card says of the work that was done for it, and so does the answer
+            # of a turn that changed something.
             agents = {
                 event.outputs["agent"]
                 for event in batch
                 if event.type == WORKTREE_CHANGED and event.outputs["change"] in LANDINGS
+            }
+            agents |= {
+                frame.data["speaker"]
+                for frame in frames
+                if frame.type == "entry" and frame.data["meta"].get("worktree")
             }
             told = await self._changed_tasks(ids, agents)
             if told["changed"] or told["gone"]:

@@ -34,8 +34,8 @@ from relay.verification.verification import (
     State,
     Verification,
     asked_for,
-    deciding,
     failing_lines,
+    last_lines,
     newest,
 )
 
@@ -133,11 +133,10 @@ async def end(tx: Tx, verification: Verification, state: State, reason: str = ""
     results = asked_for(verification, await results_of(tx, verification.number))
     ended = replace(verification, state=state, reason=reason, ended=await tx.now())
     await save(tx, ended)
-    bad = [result for result in deciding(results) if result.state in (Outcome.FAILED, Outcome.TIMED_OUT)]
     outputs = ended.as_json([], output=False) | {
         "results": [result.as_json(output=False) for result in newest(results)],
         "first_pass": state is State.PASSED and all(result.state is Outcome.PASSED for result in results),
-        "lines": failing_lines(bad[0], MOST_LINES) if bad else "",
+        "lines": last_lines(results, MOST_LINES),
     }
     change = verification.change
     new = NewEvent(

@@ -19,13 +19,11 @@ from relay.verification import approvals, journal
 from relay.verification.approvals import Approval
 from relay.verification.verification import (
     Change,
-    Outcome,
     Result,
     Source,
     Verification,
     asked_for,
-    deciding,
-    failing_lines,
+    last_lines,
     newest,
 )
 
@@ -117,7 +115,7 @@ def queued(made: Verification, change: Change) -> Json:
 def in_short(verification: Verification, results: Sequence[Result], asked: Sequence[Approval]) -> Json:
     """What an agent needs to go on: how it stands, and where it failed, the last lines of it. Pure."""
     results = asked_for(verification, results)
-    bad = [one for one in deciding(results) if one.state in (Outcome.FAILED, Outcome.TIMED_OUT)]
+    lines = last_lines(results)
     waiting = [each.name for each in asked if each.state is approvals.Answer.WAITING]
     change = verification.change
     return {
@@ -133,5 +131,5 @@ def in_short(verification: Verification, results: Sequence[Result], asked: Seque
             {"policy": one.policy, "state": one.state.value, "reason": one.reason} for one in newest(results)
         ],
         **({"waits_for": waiting} if waiting else {}),
-        **({"lines": failing_lines(bad[0])} if bad else {}),
+        **({"lines": lines} if lines else {}),
     }

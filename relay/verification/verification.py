@@ -305,3 +305,9 @@ def failing_lines(result: Result, most: int = 30) -> str:
     """The last lines that a run wrote which did not pass, for an agent or a person."""
     rows = [row.rstrip() for row in (result.tail or result.head).split("\n")]
     return "\n".join([row for row in rows if row][-most:])[-4000:]
+
+
+def last_lines(results: Sequence[Result], most: int = 30) -> str:
+    """The `failing_lines` of what decided that a verification failed; empty: nothing did, or it wrote none."""
+    bad = [each for each in deciding(results) if each.state in (Outcome.FAILED, Outcome.TIMED_OUT)]
+    return failing_lines(bad[0], most) if bad else ""

@@ -87,6 +87,14 @@ async def test_a_task_is_given_and_shows_what_it_led_to(tmp_path: Path) -> None:
         # How to end it is relay's own word: its agent reads it (it works by it), and nobody is quoted with it.
         assert "complete_work" not in message["body"]
         answer = await told.reply_to(message["id"], "AVA")
+        # Whoever looks on hears that its branch has work of the task now, which nobody changed.
+        async with told.socket("0") as socket:
+            frame, behind = dict[str, Any](), False
+            while not behind or frame["type"] != "task":
+                frame = await socket.receive_json(timeout=60)
+                behind = behind or (frame["type"] == "entry" and frame["data"]["id"] == answer["id"])
+        (heard_of,) = [one for one in frame["data"]["changed"] if one["number"] == 1]
+        assert (heard_of["in_branch"], heard_of["landed"]) == (True, None)
         assert {job["agent"] for job in await told.jobs() if job["message_id"] == message["id"]} == {"AVA"}
 
         # An answer is no proof: the task is still AVA's, and the inbox asks.

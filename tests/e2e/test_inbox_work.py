@@ -256,6 +256,15 @@ async def test_approvals_landings_and_conflicts(open_room: Open) -> None:
         room, "answered:t2", rf".*; landed as {tip}, though its tests failed \(v\d+\)\. Is it done"
     )
     assert names(done) == ["again", "done", "later"]
+    # Its agent is told what failed, with what the program wrote last. Taken back, the task is its agent's as before.
+    assert (await act(room, "answered:t2", "again"))["success"]
+    given = (await room.get("/api/tasks/t2"))["task"]["given"][-1]
+    asked = next(one for one in await room.entries() if one["number"] == given["number"])
+    told = r"though its tests failed \(v\d+\): [^\n]+\n\n```\napp\.py is broken\nBROKEN = 1\n```"
+    assert re.search(told, asked["body"]), asked["body"]
+    undone = await room.post("/undo")
+    said = (await room.reply_to(undone["id"], "RELAY"))["body"]
+    assert "ann undid giving t2 to BEN again: it is BEN's as before" in said, said
 
 
 async def test_handoffs_variants_and_talk(open_room: Open) -> None:

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { ALL, fits, NOBODY, type Filter } from "../src/board/fits";
-import { asks, givenState, ordered, remarks, waitsFor } from "../src/board/cards";
+import { asks, givenState, inHand, ordered, remarks, waitsFor } from "../src/board/cards";
 import { aboutTasks, changed } from "../src/state/board";
 import type { Task } from "../src/coordination_types";
 import type { Job, JobState, Need } from "../src/types";
@@ -106,5 +106,16 @@ describe("a task that was given", () => {
     expect(remarks(one, [], NOW, "done", says).map((said) => said.text)).toEqual([says]);
     expect(remarks(one, [], NOW, "done").map((said) => said.text)).toEqual(["AVA has answered"]);
     expect(remarks(task(2, { given: one.given, note: "AVA was skipped." }), [], NOW).map((said) => said.text)).toEqual(["AVA was skipped."]);
+  });
+
+  it("wears the marks of its agent's branch only while that branch has work of it", () => {
+    // Just given, or read and not begun: the branch has what was asked before.
+    expect([null, "pending", "done"].map((state) => inHand(one, state as JobState | null))).toEqual([false, false, false]);
+    expect(inHand(one, "active")).toBe(true);
+    expect(inHand({ ...one, in_branch: true }, "done")).toBe(true);
+    expect(inHand({ ...one, status: "done", in_branch: true }, null)).toBe(true);
+    expect(inHand({ ...one, landed: "b5f12be0cafe" }, "done")).toBe(false);
+    // Claimed by a session, nobody gave it.
+    expect(inHand(task(2, { status: "in_progress", assignee: "AVA" }), null)).toBe(true);
   });
 });

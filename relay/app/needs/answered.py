@@ -12,13 +12,15 @@ from relay.app.needs.need import Kind, Need, NeedAction, later, put_off
 from relay.app.needs.words import prose, short, unmarked
 from relay.app.tasks.card import turns_in, verdict
 from relay.app.tasks.landed import MOST_JOBS, landed
+from relay.app.verification.landing_words import MOST_LINES
+from relay.base.terminal_text import fenced
 from relay.log.encoding import dumps
 from relay.model import Board, BoardTask, Message, actions, references
 from relay.room.journal.ledger import Q
 from relay.room.journal.values import Job, JobState, message_of_row
 from relay.store.ports import Tx
-from relay.verification import present
-from relay.verification.verification import State, Verification
+from relay.verification import journal, present
+from relay.verification.verification import State, Verification, asked_for, last_lines
 
 #: Characters of a title and of an answer, and digits of a commit.
 MOST_TITLE, MOST_ANSWER, DIGITS = 80, 160, 7
@@ -113,6 +115,7 @@ async def answered_tasks(
             out = None if landed else not_landed.pop(agent, None)
         # The agent hears why it has the task again.
         why = f"{stands}{f': {short(its.reason)}' if its.reason else ''}" if its is not None else ""
+        why += "" if its is None else await _lines(tx, its)
         text = f"{agent} has answered {task.ref} “{title}” ({references.message(answer.number)})"
         said = short(unmarked(prose(answer.body)), MOST_ANSWER)
         text += f": “{said}”" if said else ""
@@ -150,6 +153,12 @@ async def _at_work(tx: Tx) -> dict[str, str]:
     rows = await tx.all(Q.messages_by_ids, ids=dumps([job.message_id for job in jobs])) if jobs else []
     numbers = {row["id"]: references.message(row["number"]) for row in rows}
     return {job.agent: numbers[job.message_id] for job in reversed(jobs) if job.message_id in numbers}
+
+
+async def _lines(tx: Tx, failed: Verification) -> str:
+    """What its programs wrote last, as the agent of a branch that did not land is told it; "" = nothing."""
+    lines = last_lines(asked_for(failed, await journal.results_of(tx, failed.number)), MOST_LINES)
+    return f"\n\n{fenced(lines)}" if lines else ""
 
 
 async def _changing(tx: Tx, task: BoardTask, agent: str) -> set[int]:

@@ -108,7 +108,7 @@ class NeedAction:
         return {
             "name": self.name,
             "label": safe_line(self.label, MOST_LABEL),
-            "command": shown.line(),
+            "command": shown.line().partition("\n")[0],
             "asks": self.asked or None,
         }
 

@@ -87,6 +87,10 @@ class Changed:
         by = f"by {self.undid_by}" if self.undid_by not in ("", self.by) else ""
         if self.undid is Change.GIVEN:
             agents = listed(list(dict.fromkeys(task.given[-1].agent for task in before if task.given)))
+            kept = [task.claimed_by for task in self.tasks]
+            if before and kept == [task.claimed_by for task in before]:
+                theirs = f"it is {agents}'s" if len(kept) == 1 else "they have the same agents"
+                return f"undid giving {told(self.tasks)} to {agents} again{by and f' ({by})'}: {theirs} as before"
             return f"took {told(self.tasks)} back from {agents}{by and f' (given {by})'}"
         if self.undid is Change.ARCHIVED:
             return f"put {told(self.tasks)} back on the board{by and f' (taken off {by})'}"

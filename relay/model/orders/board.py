@@ -131,7 +131,8 @@ class Undo(OfBoard, word="/undo"):
 @dataclass(frozen=True)
 class Give(OfBoard, word="/give"):
     """Give these tasks (their room numbers) to an agent, each by a message of the person's. `agent` None: each to
-    whoever is free. `why`: what the message says beside the task, "" = nothing; one line."""
+    whoever is free. `why`: what the message says beside the task, "" = nothing; further lines stand
+    below the command."""
 
     tasks: tuple[int, ...]
     agent: str | None = None
@@ -142,5 +143,5 @@ class Give(OfBoard, word="/give"):
 
     def line(self) -> str:
         tasks = " ".join(map(references.task, self.tasks))
-        why = f": {' '.join(self.why.split())}" if self.why else ""
+        why = f": {self.why.strip()}" if self.why else ""
         return f"{self.word} {tasks} {'any' if self.agent is None else f'@{self.agent}'}{why}"

@@ -88,6 +88,10 @@ PENDING, DOING, DONE = Status
         ("/give t3 @codex", Give((3,), "CODEX")),
         ("/give 3 t4 to anyone", Give((3, 4))),
         ("/give t3 @codex: its tests failed (v1): a: b", Give((3,), "CODEX", "its tests failed (v1): a: b")),
+        (
+            "/give t3 @codex: it failed\n\n```\n  a: @codex\n/stop\n```",
+            Give((3,), "CODEX", "it failed\n\n```\n  a: @codex\n/stop\n```"),
+        ),
         ("/move t3 t4 done", MoveTasks((3, 4), DONE)),
         ("/archive t3, #4", Archive((3, 4))),
         ("/move #3 done", MoveTask(3, DONE)),

@@ -32,6 +32,14 @@ export function givenState(task: Task, jobs: ReadonlyMap<number, Job>): JobState
   return null;
 }
 
+/** Is what its agent's branch has, and whom it collides with, of this task? While a session has claimed it or the agent's turn for
+ *  it runs, and as long as what was changed for it is in the branch and has not landed (`landed`, relay/app/tasks/landed.py).
+ *  `given`: of `givenState`. */
+export function inHand(task: Pick<Task, "status" | "given" | "landed" | "in_branch">, given: JobState | null): boolean {
+  if (task.status === "in_progress" && (given === "active" || !task.given?.length)) return true;
+  return !task.landed && task.in_branch === true;
+}
+
 /** What the inbox says of a task that was answered; "" = it has nothing of it. */
 export const asks = (task: Task, needs: readonly Need[]): string => needs.flatMap((need) => need.tasks ?? []).find((one) => one.ref === ref("t", task.number))?.says ?? "";
 

@@ -2,7 +2,7 @@
 
 import { ApiError } from "../api";
 import { api } from "../api_views";
-import { tell, toast, wentWell } from "../ui/bits";
+import { tell, toast, toasts, wentWell } from "../ui/bits";
 
 let last: Promise<unknown> = Promise.resolve();
 export function inTurn<T>(ask: () => Promise<T>): Promise<T> {
@@ -11,8 +11,12 @@ export function inTurn<T>(ask: () => Promise<T>): Promise<T> {
   return mine;
 }
 
-/** `command`: of the change that is meant; without it the last one, whoever made it. The room says what was taken back. */
-export const undo = (command = ""): Promise<void> => tell(inTurn(() => api.undoTasks(command)));
+/** `command`: of the change that is meant; without it the last one, whoever made it. The room says what was taken back, and an
+ *  older answer that offers to take something back goes. */
+export function undo(command = ""): Promise<void> {
+  toasts.value = toasts.value.filter((one) => one.action?.label !== "Undo");
+  return tell(inTurn(() => api.undoTasks(command)));
+}
 
 /** What the room says, in one line. */
 const firstLine = (said: string): string => said.replace(/`/g, "").split("\n").map((line) => line.replace(/^- /, "")).filter(Boolean).join(" · ");

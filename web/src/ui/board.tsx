@@ -7,7 +7,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ApiError } from "../api";
 import { api } from "../api_views";
 import { FilterBar, SelectedBar } from "../board/bar";
-import { asks, BADGES, givenState, ordered, remarks } from "../board/cards";
+import { asks, BADGES, givenState, inHand, ordered, remarks } from "../board/cards";
 import { inTurn, toSome, undo } from "../board/doing";
 import { filter, filtered, select, selected, selectOnly, shown as inFilter } from "../board/filter";
 import { ALL, fits } from "../board/fits";
@@ -88,7 +88,8 @@ function Card({ task }: { task: Task }) {
       taskFocus.value = null;
     }
   }, [taskFocus.value]);
-  const said = remarks(task, tasks.value, roomNow.value, givenState(task, jobs.value), asks(task, needs.value));
+  const given = givenState(task, jobs.value);
+  const said = remarks(task, tasks.value, roomNow.value, given, asks(task, needs.value));
   const chosen = selected.value.includes(task.number);
   const waits = status !== "done" && task.badge !== "blocked" && !task.assignee;
   // In a moment: the focus also leaves a card that is drawn anew, and is in the new one then.
@@ -188,7 +189,7 @@ function Card({ task }: { task: Task }) {
         <span class="muted">{ago(task.updated_at ?? task.created_at, now.value)}</span>
       </div>
       <TaskMark task={{ ...task, status }} />
-      {status !== "done" && <ProximityBadge name={task.assignee} />}
+      {status !== "done" && inHand(task, given) && <ProximityBadge name={task.assignee} />}
     </li>
   );
 }

@@ -62,12 +62,13 @@ export function AgentMark({ name }: { name: string }) {
 
 type Marked = Pick<Task, "id" | "status" | "assignee" | "given" | "landed" | "in_branch">;
 
-/** Of a task: while an agent has it, or its work is in that agent's branch and has not landed, that of the branch as it stands, as
- *  in Worktrees, unless the agent worked on another task then; else the newest of the task. The room has the same rule
+/** Of a task: while a session has claimed it, or its work is in its agent's branch and has not landed, that of the branch as it stands,
+ *  as in Worktrees, unless the agent worked on another task then; else the newest of the task: what was tested before says nothing
+ *  of one that was just given. The room has the same rule
  *  (`verdict`, relay/app/tasks/card.py). */
 function taskVerdict(task: Marked): Parameters<typeof VerificationMark>[0]["of"] | null {
   const own = newest.value.tasks.get(task.id) ?? null;
-  const agent = task.status === "in_progress" ? task.assignee : task.in_branch ? task.given?.at(-1)?.agent : null;
+  const agent = task.status === "in_progress" && !task.given?.length ? task.assignee : task.in_branch ? task.given?.at(-1)?.agent : null;
   const tree = agent && !task.landed ? worktreeFor(agent) : undefined;
   if (!tree) return own;
   // Nothing of it is to land: no verdict speaks of that.

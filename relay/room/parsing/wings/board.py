@@ -120,6 +120,8 @@ def give(rest: str, agents: Sequence[str]) -> Action:
     """Raises WrongArguments."""
     tasks, to = _leading(rest)
     to, _, why = re.sub(r"^(?:to|->|→) +", "", to).partition(": ")
+    # As it was written, with its lines.
+    why = rest.partition(f"{to}: ")[2].strip() or why
     if not to:
         raise WrongArguments("Say to whom: `@AGENT`, or `any` for whoever is free.")
     if to.lower() in _WHOEVER:
