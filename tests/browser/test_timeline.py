@@ -86,6 +86,8 @@ async def test_work_is_taken_back_and_undone(come: Come, worked: Outside) -> Non
     assert (tree / "notes.md").read_text() == "one\ntwo\nwriter\n"
     assert (tree / "writer.md").exists(), "only what was done from there"
     panel = page.get_by_test_id("tl-event-panel")
+    # The page opens what was done, once it is there.
+    await expect(panel).not_to_have_attribute("data-number", str(second))
     await expect(panel).to_contain_text("ann took back what WRITER did")
     await take_back(ann, first)
     await page.get_by_test_id("tl-go").click()
