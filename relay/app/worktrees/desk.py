@@ -194,10 +194,14 @@ class WorktreeDesk:
         return {each.name: self._row(each, record, app, output=False) for each, record, app in known}
 
     def trees(self) -> dict[str, str]:
-        """By agent, the tree that stands in its worktree, empty where nothing of it is to land."""
+        """By agent, the tree that stands in its worktree, empty where nothing of it is to land. Not in it: one that
+        was empty at the last look and has been written to since, as by a turn that has just ended."""
         known = self._registry.worktrees.values()
         return {
-            each.name: each.work.snapshot.tree if each.work.records else "" for each in known if each.work
+            each.name: work.snapshot.tree if work.records else ""
+            for each in known
+            if (work := each.work) is not None
+            and (work.records or each.snapshot is None or each.snapshot.tree == work.snapshot.tree)
         }
 
     def merging(self) -> dict[str, bool]:
