@@ -20,7 +20,6 @@ from urllib.error import HTTPError
 from urllib.parse import urlencode
 
 from relay.access.git_person import git_person
-from relay.airspace.worktrees.merging.wording import would_undo
 from relay.app.runtime import instance
 from relay.app.runtime.daemon_requests import ask_daemon, author_of
 from relay.app.worktrees.terminal import RUNNING, follow, printed, stands_with, taken
@@ -382,7 +381,7 @@ def _merges(worktree: dict[str, Any]) -> str:
             for hit in worktree["joins"]
         ),
     ]
-    parts += [f"{would_undo(hit)} (commit {hit['commit'][:9]})" for hit in worktree.get("undoes", ())]
+    parts += [f"{_undoes(hit)} (commit {hit['commit'][:9]})" for hit in worktree.get("undoes", ())]
     if (verdict := worktree.get("verified")) and verdict["said"]:
         said = verdict["said"].rstrip(".")
         parts.append(said[:1].lower() + said[1:])
@@ -406,10 +405,16 @@ def _place(conflict: dict[str, Any], path: str) -> str:
     return f"{path} (line{'s' * (lines != str(spans[0][0]))} {lines})" if lines else path
 
 
+def _undoes(hit: dict[str, Any]) -> str:
+    from relay.airspace.worktrees.merging.wording import would_undo
+
+    return would_undo(hit)
+
+
 def _turn(number: int, entry: dict[str, Any]) -> str:
     said = [f"first it has to {entry['first']}"] if entry["first"] else []
     said += [f"its tests failed, {entry['failed']}"] if entry["failed"] else []
-    said += [f"it {would_undo(entry['undoes'][0])}"] if entry["undoes"] else []
+    said += [f"it {_undoes(entry['undoes'][0])}"] if entry["undoes"] else []
     hits = [f"sets {hit['agent']} back in {', '.join(hit['paths'])}" for hit in entry["sets_back"]]
     return (
         f"{number}. {entry['agent']}"

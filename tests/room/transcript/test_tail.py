@@ -387,7 +387,8 @@ async def test_writers_with_and_without_the_lock_lose_nothing(desk: Desk) -> Non
     for name in ("ann", "bob", "eve"):
         assert [m.body.split()[0] for m in said if m.speaker == name] == [str(i) for i in range(count)]
     assert await notices(desk.store) == []
-    assert len(desk.lines()) == 3 * count + own
+    # A line without the lock is seen half written now and then; who ends it then leaves an empty line behind it.
+    assert len([line for line in desk.lines() if line]) == 3 * count + own
     await desk.one_to_one()
 
 

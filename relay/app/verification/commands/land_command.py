@@ -15,10 +15,9 @@ import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from relay.access.git_person import git_person
-from relay.airspace.worktrees.merging.takebacks import TakenBack, taken_back
 from relay.app.runtime import instance
 from relay.app.runtime.daemon_requests import agents_key, asked
 from relay.base.durations import since
@@ -32,6 +31,9 @@ from relay.model import Refusal
 from relay.store.ports import Store, StoreError, Tx
 from relay.verification.landing import journal
 from relay.verification.landing.entry import OPEN, Entry, EntryState
+
+if TYPE_CHECKING:
+    from relay.airspace.worktrees.merging.takebacks import TakenBack
 
 #: Seconds between two looks at the queue, and for which nothing goes on before the command stops to wait.
 LOOK_S, STILL_S = 0.3, 5.0
@@ -314,6 +316,8 @@ def _said(entries: Sequence[Entry]) -> str:
 
 
 async def _show(store: Store, args: argparse.Namespace) -> int:
+    from relay.airspace.worktrees.merging.takebacks import taken_back
+
     open_ = await store.read(journal.open_entries)
     ended = await store.read(lambda tx: journal.newest_ended(tx, 10))
     back = await store.read(lambda tx: taken_back(tx, [entry.landed_as for entry in ended]))
