@@ -19,6 +19,7 @@ from relay.airspace.worktrees.merging.takebacks import taken_merge
 from relay.base.durations import parse_iso
 from relay.coordination.tasks import claims
 from relay.log import events
+from relay.log.encoding import dumps
 from relay.log.events import Lane
 from relay.model import Kind, Message
 from relay.room.dispatch.view_queries import task_in_short
@@ -39,7 +40,9 @@ async def _last_gone(tx: Tx, agent: str) -> float:
     What stands in the branch was asked for since then. The times of its files do not say when: a merge of main, a
     takeback and a restore write them anew."""
     left = list[tuple[str, float]]()
-    for event in reversed(await events.about(tx, '"change"', types=[CHANGED], limit=_MOST_CHANGES)):
+    # Of this agent alone: the list of worktrees asks it of each branch that nobody is known to have asked for.
+    its = f'"agent":{dumps(agent)}'
+    for event in reversed(await events.about(tx, its, types=[CHANGED], limit=_MOST_CHANGES)):
         told, change = event.outputs, event.outputs["change"]
         if told["agent"] != agent:
             continue
